@@ -181,11 +181,14 @@ class AnswerLost(TypedDict):
 
 
 class NoteRecorded(TypedDict):
-    """Someone left a note for the next session; `session_id` is the session that was open, if any."""
+    """Someone left a note for the next session; `session_id` is the session that was open, if any.
+
+    A reader takes any other text as `kind` for a note: 0.2 knows no decision, and shows, folds and searches it as one.
+    """
 
     type: Literal["note_recorded"]
     session_id: NotRequired[str]
-    kind: Literal["note", "summary"]
+    kind: Literal["note", "summary", "decision"]
     text: str
     phase: str | None
     step: str | None

@@ -36,18 +36,19 @@ def note() -> None:
 @click.argument("text", required=False)
 @click.option(
     "--kind",
-    type=click.Choice(["note", "summary"]),
+    type=click.Choice(["note", "summary", "decision"]),
     default="note",
     show_default=True,
-    help="One fact, or a summary of a session's work.",
+    help="One fact, a summary of a session's work, or what was decided and why.",
 )
+@click.option("--decision", "kind", flag_value="decision", help="The same as --kind decision.")
 @click.option("--from-stdin", is_flag=True, help="Read the text from standard input.")
 @click.option("--run-id", metavar="RUN", shell_complete=completion.runs, help="The run; the active one if omitted.")
 @work_id_option
 @json_option
 def add(
     text: str | None,
-    kind: Literal["note", "summary"],
+    kind: Literal["note", "summary", "decision"],
     from_stdin: bool,
     run_id: str | None,
     work_id: str | None,
@@ -55,10 +56,10 @@ def add(
 ) -> None:
     """Record TEXT for later sessions.
 
-    The packet and `reconstitute` show the newest notes.
+    The packet has the newest notes, `reconstitute` all of them; `reconstitute --only decisions` has what was decided.
 
     \b
-    Example: faber-ledger note add "the lock in auth/cache.py must stay"
+    Example: faber-ledger note add --decision "no cache: one query a page is fast enough"
     Exit codes: 0 recorded; 1 not recorded; 2 wrong usage; 10 no such run; 11 locked; 12 newer format; 20 damaged.
     """
     if (text is None) != from_stdin:
@@ -72,8 +73,8 @@ def add(
     writer = writer_of(root)
     with record_or_leave(run, at=now(), writer=writer, warn=warn_of) as recording:
         session_id = _own_session(recording.view, writer)
-        fact: NoteRecorded = note_recorded(written, kind, session_id, snapshot(recording.state))
-        fact["text"] = mask_text(written)
+        fact: NoteRecorded = note_recorded(written, "note", session_id, snapshot(recording.state))
+        fact["kind"], fact["text"] = kind, mask_text(written)
         (recorded,) = recording.append([{"event": fact, "client": client_of(os.environ)}])
     data = {"run_id": run.run_id, "id": recorded["id"], "at": recorded["at"], **recorded["event"]}
     lines = [f"✓ Recorded a {kind} on {run.run_id} ({plural(len(written), 'letter')})"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from faber_ledger.cli.reports.loading import look_elsewhere
-from faber_ledger.cli.reports.reconstitution import boxed_lines, brief_lines, known_lines
+from faber_ledger.cli.reports.reconstitution import boxed_lines, brief_lines
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import (
     ask_number,
@@ -26,9 +26,9 @@ from faber_ledger.cli.ui.output import (
     warn_lines,
     warn_of,
 )
-from faber_ledger.cli.ui.which_run import named_run, run_to_load, warn_if_kept, work_id_option
+from faber_ledger.cli.ui.which_run import named_run, run_to_load, runs_of_work, warn_if_kept, work_id_option
 from faber_ledger.context.packet import COMMAND_BUDGET
-from faber_ledger.context.position import render_position
+from faber_ledger.context.position import render_position, said
 from faber_ledger.context.reconstitution.content import PARTS, read_known, render_content
 from faber_ledger.context.reconstitution.faber_files import build_input
 from faber_ledger.context.reconstitution.journal import Journal
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from faber_ledger.runs.progress import ResumePoint
 
 REPORT = "report"  # the part that is the documents' report
+MOST_NAMED = 3  # other runs
 SKIPPED = {"spec_not_readable": "spec", "issue_fetch_auth": "issue", "feedback_mismatch": "feedback"}
 RETRIES = {  # the options between the first and the last
     "spec_not_readable": ["write the specification again (/fractary-spec:create), then run it again"],
@@ -117,8 +118,8 @@ def reconstitute(
         state = load_state(meant)
         elsewhere = look_elsewhere(meant, state) if has_content else None
         known = read_known(meant, elsewhere, client_of(os.environ), warn_of)
-        counts = known_lines(known)
-        context = reconstitute_context(meant, state, config, journal, counts)
+        known["before"] += _name_other_runs(meant, state) if has_content else []
+        context = reconstitute_context(meant, state, config, journal, known)
     except (click.Abort, KeyboardInterrupt, LedgerError) as error:
         _stop(meant, journal, error, [] if as_json or reader else report)
         raise
@@ -134,7 +135,7 @@ def reconstitute(
         position = render_position(meant, state, workflow=workflow, before=known["before"])
         sources: Sources = {"context": context, "state": state, "position": position, "known": known}
         tell_lines(render_content(sources, budget=budget, only=only))
-    lines = [*report, *boxed_lines(context, counts), *brief_lines(context, counts)] if has_report else []
+    lines = [*report, *boxed_lines(context, known), *brief_lines(context, known)] if has_report else []
     show({**context, **more}, ["", *lines] if has_content and has_report else lines, as_json=as_json)
 
 
@@ -148,6 +149,17 @@ def _find_run(run: str | None, work_id: str | None, log: Callable[[str], None]) 
         raise run_not_found(find_run(root, named or "")) from error
     warn_if_kept(found)
     return found
+
+
+def _name_other_runs(run: Run, state: dict[str, Any]) -> list[str]:
+    """Return a sentence that names the other runs of the run's work item; nothing without any."""
+    work_id = str(state.get("work_id") or "")
+    found = [(one.run_id, one_line(said(of.get("status")), 20)) for one, of in runs_of_work(run.root, work_id)]
+    others = [f"{run_id} ({status})" for run_id, status in found if run_id != run.run_id]
+    if not others:
+        return []
+    named = ", ".join([*others[:MOST_NAMED], *(["…"] if len(others) > MOST_NAMED else [])])
+    return [f"Other runs of this work item: {named}: `faber-ledger reconstitute RUN` shows what was done in one."]
 
 
 def _stop(run: Run, journal: Journal, error: BaseException, report: list[str]) -> None:

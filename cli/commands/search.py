@@ -31,7 +31,9 @@ from faber_ledger.runs.run import find_root
 def search(text: str, url: str | None, is_local: bool, project: str | None, limit: int, as_json: bool) -> None:
     """Find TEXT in all runs that this clone has: what was noted, summarized and loaded, and what failed.
 
-    With --url, or where a server is configured, in all runs there of the projects that you may see.
+    Also in the files that FABER's tools leave in a run, and in those that its state names, as the specification.
+
+    With --url, or where a server is configured, in all runs there of the projects that you may see. It has no files.
 
     All words of TEXT must be there, in any order and case; "…" is a phrase.
 

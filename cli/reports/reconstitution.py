@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from faber_ledger.cli.ui.words import events_shown, plural
-from faber_ledger.context.reconstitution.content import Known
-from faber_ledger.context.reconstitution.faber_files import event_line
+from faber_ledger.context.reconstitution.faber_files import LedgerFacts, count_sessions, event_line
 from faber_ledger.context.reconstitution.journal import text_or_na
 from faber_ledger.context.reconstitution.steps import point_text
 
@@ -20,15 +18,8 @@ RESUMED = {
 }
 
 
-def known_lines(known: Known) -> list[str]:
-    """Return the line that says what the ledger has; RECON's lines call a run new that FABER wrote nothing for."""
-    if not known["events"]:
-        return []
-    return [f"  (the ledger has {plural(len(known['sessions']), 'session')} and {events_shown(known['events'])})"]
-
-
-def boxed_lines(context: dict[str, Any], known: list[str]) -> Iterator[str]:
-    """Yield the boxed summary; the lines `known` say what the ledger has."""
+def boxed_lines(context: dict[str, Any], known: LedgerFacts) -> Iterator[str]:
+    """Yield the boxed summary."""
     point, summary = context["resume_point"], context["session_summary"]
     yield ""
     yield RULE
@@ -40,9 +31,8 @@ def boxed_lines(context: dict[str, Any], known: list[str]) -> Iterator[str]:
     yield f"  Resume Mode:   {point['mode'] if point else 'N/A'}"
     yield f"  Spec:          {_spec(context)}"
     yield f"  Branch:        {_branch(context)}"
-    yield f"  Events:        {len(context['events'])} loaded"
-    yield f"  Sessions:      {_sessions(context)} previous"
-    yield from [] if _sessions(context) else known
+    yield f"  Events:        {len(context['events']) + known['events']} loaded"
+    yield f"  Sessions:      {_sessions(context, known)} previous"
     if summary:
         yield f"  Last Phase:    {text_or_na(summary['phase_completed'])}"
         yield f"  Next Phase:    {_next_phase(summary)}"
@@ -50,8 +40,8 @@ def boxed_lines(context: dict[str, Any], known: list[str]) -> Iterator[str]:
     yield ""
 
 
-def brief_lines(context: dict[str, Any], known: list[str]) -> Iterator[str]:
-    """Yield the brief summary; the lines `known` say what the ledger has."""
+def brief_lines(context: dict[str, Any], known: LedgerFacts) -> Iterator[str]:
+    """Yield the brief summary."""
     summary = context["session_summary"]
     yield f"✓ Context reconstituted for run: {context['run_id']}"
     yield f"  Work Item: {_work_item(context)}"
@@ -60,8 +50,7 @@ def brief_lines(context: dict[str, Any], known: list[str]) -> Iterator[str]:
     yield f"  Status: {context['status']} → {_describe_resume(context)}"
     completed = summary["phase_completed"] if summary else None
     last = f" (last: {text_or_na(completed)} complete)" if completed else ""
-    yield f"  Sessions: {_sessions(context)} previous{last}"
-    yield from [] if _sessions(context) else known
+    yield f"  Sessions: {_sessions(context, known)} previous{last}"
     if summary:
         yield f"  Next Phase: {_next_phase(summary)}"
     if context["events"]:
@@ -76,9 +65,9 @@ def _branch(context: dict[str, Any]) -> str:
     return text_or_na(context["artifacts"].get("branch_name") or "Not created")
 
 
-def _sessions(context: dict[str, Any]) -> int:
+def _sessions(context: dict[str, Any], known: LedgerFacts) -> int:
     history = context["session_history"]
-    return int(history["total_sessions"]) if history else 0
+    return count_sessions(history["all_summaries"] if history else [], known)
 
 
 def _next_phase(summary: dict[str, Any]) -> str:

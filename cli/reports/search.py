@@ -5,14 +5,18 @@ from __future__ import annotations
 import heapq
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.ui.words import plural, project_labels, table
+from faber_ledger.context.artifact import ArtifactError, build_surroundings
+from faber_ledger.context.reconstitution.faber_files import read_documents
+from faber_ledger.context.reconstitution.steps import read_named
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.word_query import WordQuery, excerpt
+from faber_ledger.ledger.disk import FileRefused
 from faber_ledger.ledger.errors import LedgerError, StateMissing
 from faber_ledger.ledger.event_types import has_required
 from faber_ledger.ledger.queries import EventQuery, find_events
@@ -21,7 +25,7 @@ from faber_ledger.postgres.server import Server
 from faber_ledger.projections.fold import MAX_DEPTH, NAMES
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.progress import text_of
-from faber_ledger.runs.run import Run
+from faber_ledger.runs.run import SUMMARIES, Run
 from faber_ledger.runs.state_file import read_state
 
 if TYPE_CHECKING:
@@ -37,12 +41,14 @@ FIELDS = {
     "context_reconstituted": ("findings",),
 }
 KINDS = {"compaction_completed": "summary", "context_reconstituted": "finding"}
+STATE = "state"
 WANTED = EventQuery(types=tuple(FIELDS))
 
 
 class Hit(NamedTuple):
-    """One match: in an event, which `show` takes, or in the text at a path of a `state.json`; `at` is only shown.
+    """One match: in an event, which `show` takes, at a path of a `state.json`, or in the file at a path.
 
+    `at` is only shown.
     `project` is its id on the server; None in this clone.
     """
 
@@ -56,19 +62,30 @@ class Hit(NamedTuple):
 
 
 def search_run(run: Run, query: WordQuery, warn: Callable[[str], None]) -> Iterator[Hit]:
-    """Yield the hits in a run's log and its `state.json`; what cannot be read is left out, with a warning."""
+    """Yield the hits in a run's log, its `state.json` and its files; warn of what cannot be read."""
     try:
         if not lacks_ledger(run):
             for recorded in find_events(partial(read_log, run), WANTED):
                 yield from search_event(run.run_id, recorded, query)
     except (LedgerError, sqlite3.DatabaseError) as error:
         warn(f"the events of {run.run_id} are left out: {error}")
+    state: dict[str, Any] = {}
     try:
-        yield from search_state(run.run_id, read_state(run).value, query)
-    except StateMissing:
-        return
+        state = read_state(run).value
     except LedgerError as error:
-        warn(f"the state of {run.run_id} is left out: {error}")
+        if not isinstance(error, StateMissing):
+            warn(f"the state of {run.run_id} is left out: {error}")
+    yield from search_state(run.run_id, state, query)
+    for path, document in read_documents(run, warn):
+        texts = [text for _, text in state_texts(document)]
+        kind = "summary" if path.startswith(SUMMARIES) else "event"
+        yield from _hits(texts, query, run.run_id, text_of(document, "timestamp"), kind, path=path)
+    artifacts = state.get("artifacts")
+    for name, path in artifacts.items() if isinstance(artifacts, dict) else ():
+        if name.endswith("_path") and isinstance(path, str):
+            with suppress(ArtifactError, FileRefused):
+                text = read_named(build_surroundings(run, state, []), name)
+                yield from _hits([text], query, run.run_id, None, "file", path=path)
 
 
 def search_server(server: Server, query: WordQuery, projects: Sequence[str], limit: int) -> Iterator[Hit]:
@@ -93,20 +110,33 @@ def _parse_state(content: str) -> dict[str, Any]:
 
 def search_event(run_id: str, recorded: Recorded, query: WordQuery, project: str | None = None) -> Iterator[Hit]:
     """Yield the hit in an event, if there is one: its words may be in several of its texts, a phrase is in one."""
-    texts = event_texts(recorded)
-    place = query.find(texts) if texts else None
-    if place is not None:
-        found = excerpt(texts[place.text], place.start, place.end)
-        yield Hit(project, run_id, recorded["at"], word_for(recorded), recorded["id"], None, found)
+    if texts := event_texts(recorded):
+        kind, event_id = word_for(recorded), recorded["id"]
+        yield from _hits(texts, query, run_id, recorded["at"], kind, event_id=event_id, project=project)
 
 
 def search_state(run_id: str, state: dict[str, Any], query: WordQuery, project: str | None = None) -> Iterator[Hit]:
     """Yield the hits in a state, each in one of its texts."""
     for path, text in state_texts(state):
-        place = query.find([text])
-        if place is not None:
-            found = excerpt(text, place.start, place.end)
-            yield Hit(project, run_id, text_of(state, "updated_at"), "state", None, path, found)
+        yield from _hits([text], query, run_id, text_of(state, "updated_at"), STATE, path=path, project=project)
+
+
+def _hits(
+    texts: list[str],
+    query: WordQuery,
+    run_id: str,
+    at: str | None,
+    kind: str,
+    *,
+    event_id: str | None = None,
+    path: str | None = None,
+    project: str | None = None,
+) -> Iterator[Hit]:
+    """Yield the hit in texts that belong together, if there is one."""
+    place = query.find(texts)
+    if place is not None:
+        found = excerpt(texts[place.text], place.start, place.end)
+        yield Hit(project=project, run_id=run_id, at=at, kind=kind, event_id=event_id, path=path, excerpt=found)
 
 
 def group_newest(hits: Iterable[Hit], limit: int) -> tuple[list[list[Hit]], bool]:
@@ -148,10 +178,10 @@ def event_texts(recorded: Recorded) -> list[str]:
 
 
 def word_for(recorded: Recorded) -> str:
-    """Return what a search calls an event: note, summary, loaded, failed, skipped or finding."""
+    """Return what a search calls an event: note, summary, decision, loaded, failed, skipped or finding."""
     event = recorded["event"]
     if event["type"] == "note_recorded":
-        return "summary" if event["kind"] == "summary" else "note"
+        return event["kind"] if event["kind"] in ("summary", "decision") else "note"
     return KINDS.get(event["type"]) or event["type"].removeprefix("artifact_")
 
 

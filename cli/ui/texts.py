@@ -51,14 +51,16 @@ def state_not_parsed(run: Run, error: StateInvalid) -> str:
     """Return the block for a corrupted state in session-save (END, Step 2; AGENT, Session Save, Error Handling)."""
     if "faber-ledger resolve" in error.hint:
         return state_broken(run, error, choose_backup(run))
+    backup = choose_backup(run)
+    restore = f" [faber-ledger project {run.run_id} --restore]" if os.path.exists(backup) else ""
     return f"""\
 ❌ ERROR: Cannot {"read" if isinstance(error, StateRefused) else "parse"} state file: {escape(error.reason)}
 Path: {run.shown(run.state_path)}
 Error: {escape(error.reason)}
 
 Recovery:
-1. Check if backup exists: {os.path.basename(choose_backup(run))}
-2. Restore from backup if available [faber-ledger project {run.run_id} --restore]
+1. Check if backup exists: {os.path.basename(backup)}
+2. Restore from backup if available{restore}
 3. Contact support if no backup available
 4. Look for an older version in git: git log --oneline -- {run.shown(run.state_path)}"""
 

@@ -36,6 +36,8 @@ def run_with_ledger(text: str | None, work_id: str | None = None) -> Run:
     root = find_root(os.getcwd())
     run = choose_run(root, named_run(root, text, work_id))
     if lacks_ledger(run):
+        if not os.path.lexists(run.state_path):
+            raise RunNotFound(f"the run {run.run_id} has neither a ledger nor a state", hint=_hint_to_list(root))
         raise RunNotFound(
             f"the run {run.run_id} has no ledger yet",
             hint=f"its first event creates one: run `faber-ledger session-load --run-id {run.run_id}`",
@@ -149,14 +151,21 @@ def named_run(root: str, text: str | None, work_id: str | None) -> str | None:
     if text is not None:
         warn(f"note: --work-id {work_id} is not used, since the run is named: {text}")
         return text
-    runs = [(run, state) for run, state in _with_states(runs_here(root)) if is_of_work(state, work_id)]
+    runs = runs_of_work(root, work_id)
     if not runs:
         raise RunNotFound(f"no run here has the work item {work_id}", hint=_hint_to_list(root))
-    known = [(state.get("status") not in progress.FINISHED, *_start_of(run, state)) for run, state in runs]
-    chosen, *others = [run_id for _, _, run_id in sorted(known, reverse=True)]
+    chosen, *others = [run.run_id for run, _ in runs]
     if others:
         warn(f"note: {chosen} is meant; the work item {work_id} also has {', '.join(others)}")
     return chosen
+
+
+def runs_of_work(root: str, work_id: str) -> list[tuple[Run, dict[str, Any]]]:
+    """Return the runs of a work item with their states: those at work first, then the newest."""
+    found = [(run, state) for run, state in _with_states(runs_here(root)) if is_of_work(state, work_id)]
+    return sorted(
+        found, key=lambda one: (one[1].get("status") not in progress.FINISHED, *_start_of(*one)), reverse=True
+    )
 
 
 def _start_of(run: Run, state: dict[str, Any]) -> tuple[float, str]:

@@ -8,30 +8,37 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from faber_ledger.context.elsewhere import Elsewhere
 from faber_ledger.context.packet import Focus, show_parts, show_whole
-from faber_ledger.context.position import describe_break, notes_of, summaries_of, words_of_note
-from faber_ledger.context.reconstitution.faber_files import DECISION_TYPES, Compacted, words_of_event
+from faber_ledger.context.position import describe_break, summaries_of, words_of_note
+from faber_ledger.context.reconstitution.faber_files import DECISION_TYPES, Compacted, LedgerFacts, words_of_event
 from faber_ledger.context.reconstitution.journal import list_in_line, text_or_na
 from faber_ledger.context.reconstitution.steps import FETCH
+from faber_ledger.context.reconstitution.work import COMMIT
 from faber_ledger.files.text import clip, cut_middle, one_line, plain, quote_lines, quote_word, shares, units
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.encoding import dumps
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.event_types import is_foldable
 from faber_ledger.ledger.file import sqlite3
-from faber_ledger.projections.fold import fold
+from faber_ledger.ledger.queries import EventQuery, find_events
+from faber_ledger.projections.fold import fold, session_history
 from faber_ledger.projections.history import summarize_sessions
 from faber_ledger.runs.log import read_log
-from faber_ledger.runs.progress import newest_errors
+from faber_ledger.runs.progress import finished_at, newest_errors, text_of
 from faber_ledger.runs.run import Run, is_name
 from faber_ledger.runs.settings import Settings
 
 if TYPE_CHECKING:
     from faber_ledger.context.packet import Part
     from faber_ledger.context.position import Note, Position
+    from faber_ledger.context.reconstitution.work import Start
+    from faber_ledger.ledger.events import Recorded
+    from faber_ledger.projections.fold import Blocks
     from faber_ledger.projections.history import SessionSummary
 
 
@@ -52,17 +59,14 @@ class Sources(TypedDict):
     known: Known
 
 
-class Known(TypedDict):
-    """What a ledger has: how many events, all sessions, oldest first, the newest notes and summaries, newest first.
+class Known(LedgerFacts):
+    """What a ledger has besides: all sessions, oldest first, all notes and the newest summaries, newest first.
 
-    `others` is how many older notes are left out, `before` has sentences about the session before and about other
-    clones.
+    `before` has sentences about the session before, and about other clones.
     """
 
-    events: int
     sessions: list[SessionSummary]
     notes: list[Note]
-    others: int
     summaries: list[Compacted]
     before: list[str]
 
@@ -71,6 +75,7 @@ MIN_PART, MIN_BLOCK = 300, 120  # units: less of a part, or of one of its blocks
 LONGEST_LINE, LONGEST_VALUE = 500, 300
 MAX_OUTLINED = 250_000  # characters that an outline reads
 NEWEST_SESSIONS = 5
+DECISION = "decision"  # the kind of a note
 OF_QUESTION = ("prompt", "request_id", "type", "requested_at", "notification_sent")  # of these the position tells
 QUOTED_CUT = "\n> …\n> "
 
@@ -191,8 +196,10 @@ def _by_time(timed: list[tuple[object, Block]]) -> list[Block]:
 
 
 def _open_questions(sources: Sources) -> Iterator[Block]:
-    """Yield what the position has no room for: the whole question and instructions, and the newest error event."""
+    """Yield what the position lacks: when the run ended, the whole question and instructions, the last error event."""
     context, state, position = sources["context"], sources["state"], sources["position"]
+    if context["resume_point"] is None:
+        yield {"line": _line(f"Finished: {text_or_na(finished_at(state))}")}
     request = context["feedback_request"] or {}
     if request and f": {one_line(request.get('prompt'), LONGEST_LINE)}\n" not in position["text"]:
         yield _block("The whole question to the user:", request.get("prompt"))
@@ -213,7 +220,7 @@ def _open_questions(sources: Sources) -> Iterator[Block]:
 
 
 def _decisions(sources: Sources) -> Iterator[Block]:
-    """Yield what was decided, by session summaries and by events."""
+    """Yield what was decided, by session summaries, events and notes."""
     context = sources["context"]
     history = context["session_history"]
     said: dict[str, object] = {}  # each decision with its newest time
@@ -225,16 +232,18 @@ def _decisions(sources: Sources) -> Iterator[Block]:
     ]
     events = [event for event in reversed(context["events"]) if event["type"] in DECISION_TYPES]
     events += reversed(context["older_decisions"])
+    timed += [(note["at"], _note_block(note)) for note in sources["known"]["notes"] if note["kind"] == DECISION]
     yield from _by_time([*timed, *[(event.get("timestamp"), _event_block(event)) for event in events]])
 
 
 def _notes(sources: Sources) -> Iterator[Block]:
-    """Yield the notes of earlier sessions."""
-    for note in sources["known"]["notes"]:
-        place = _place(note)
-        yield _block(f"[{note['at']}] {note['kind']}{f' at {place}' if place else ''}:", words_of_note(note))
-    if sources["known"]["others"]:
-        yield {"line": f"- … and {sources['known']['others']} more: `faber-ledger log --type note_recorded`"}
+    """Yield the notes of earlier sessions, without the decisions, which are a part of their own."""
+    yield from [_note_block(note) for note in sources["known"]["notes"] if note["kind"] != DECISION]
+
+
+def _note_block(note: Note) -> Block:
+    place = _place(note)
+    return _block(f"[{note['at']}] {note['kind']}{f' at {place}' if place else ''}:", words_of_note(note))
 
 
 def _summaries(sources: Sources) -> Iterator[Block]:
@@ -329,15 +338,22 @@ def _issue(sources: Sources) -> Iterator[Block]:
 
 
 def _branch(sources: Sources) -> Iterator[Block]:
-    """Yield the branch with what it changed, and its newest commits."""
-    branch = sources["context"]["branch"]
-    if branch is None:
-        return
-    yield {"line": _line(f"Name: {branch['name']}")}
-    if branch["files_changed"]:
+    """Yield the branch, the pull request, what was changed, and the newest commits; of a finished run what is left."""
+    context, state = sources["context"], sources["state"]
+    branch, work = context["branch"], context["work"]
+    url = text_of(state.get("artifacts"), "pr_url") or text_of(state, "pr_url")
+    if branch or work:
+        yield {"line": _line(f"Name: {text_or_na(context['artifacts'].get('branch_name'))}")}
+    if url:
+        yield {"line": _line(f"Pull request: {url}")}
+    if branch and branch["files_changed"]:
         yield {"line": "- Changed since it left the main branch:", "text": branch["files_changed"]}
-    for commit in branch["commits"]:
+    elif work and work["files"]:
+        yield {"line": "- Changed by the commits below:", "text": "\n".join(work["files"])}
+    for commit in work["commits"] if work else branch["commits"] if branch else []:
         yield {"line": _line(f"Commit: {commit}")}
+    if work and work["missing"]:
+        yield {"line": _line(f"Commits not in this clone (squashed or deleted): {', '.join(work['missing'])}")}
 
 
 def _spec(sources: Sources) -> Iterator[Block]:
@@ -385,14 +401,16 @@ def read_known(run: Run, elsewhere: Elsewhere | None, client: str | None, warn: 
     """
     try:
         with read_log(run, warn) as log:
-            notes, others = notes_of(log)
+            blocks = fold(log.stream())
+            sessions = list(summarize_sessions(blocks))
             broken = describe_break(log, client)
             keeper = None if Settings(run, os.environ).summaries else run
             return {
                 "events": log.count_events(),
-                "sessions": list(summarize_sessions(fold(log.stream()))),
-                "notes": notes,
-                "others": others,
+                "ended": [session["session_id"] for session in sessions if session["ended_at"]],
+                "starts": _read_starts(run, blocks),
+                "sessions": sessions,
+                "notes": _read_notes(run),
                 "summaries": [
                     {
                         "event_id": recorded["id"],
@@ -407,4 +425,38 @@ def read_known(run: Run, elsewhere: Elsewhere | None, client: str | None, warn: 
             }
     except (LedgerError, sqlite3.DatabaseError, OSError):
         there = elsewhere.describe(None, client) if elsewhere else []
-        return {"events": 0, "sessions": [], "notes": [], "others": 0, "summaries": [], "before": there}
+        return {"events": 0, "ended": [], "starts": [], "sessions": [], "notes": [], "summaries": [], "before": there}
+
+
+def _read_starts(run: Run, blocks: Blocks) -> list[Start]:
+    """Return where sessions began, in order, with the branch that was checked out."""
+    branches = {
+        text_of(recorded["event"], "session_id"): text_of(recorded["event"], "branch")
+        for recorded in find_events(partial(read_log, run), EventQuery(types=("checkout_recorded",)))
+        if dict(recorded["event"]).get("is_end") is False
+    }
+    entries = [entry for entry in session_history(blocks) if isinstance(entry, dict)]
+    known = [
+        (text_of(one.get("environment"), "git_commit"), branches.get(text_of(one, "session_id"))) for one in entries
+    ]
+    return [(commit, branch) for commit, branch in known if commit and COMMIT.fullmatch(commit)]
+
+
+def _read_notes(run: Run) -> list[Note]:
+    """Return all notes of a run, newest first."""
+    found = find_events(partial(read_log, run), EventQuery(types=("note_recorded",)), newest_first=True)
+    return [_note_of(recorded) for recorded in found if is_foldable(recorded)]
+
+
+def _note_of(recorded: Recorded) -> Note:
+    event: dict[str, Any] = dict(recorded["event"])
+    note: Note = {
+        "seq": recorded["seq"],
+        "event_id": recorded["id"],
+        "at": recorded["at"],
+        "kind": event["kind"],
+        "text": event["text"],
+        "phase": event.get("phase"),
+        "step": event.get("step"),
+    }
+    return {**note, "redacted": True} if "redacted" in recorded else note

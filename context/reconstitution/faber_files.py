@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from faber_ledger.context.reconstitution.journal import Journal, list_in_line, text_or_na
 from faber_ledger.files.json_text import JsonText
@@ -14,6 +14,9 @@ from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.disk import FileRefused, folder_around, read_text, size_of
 from faber_ledger.runs.progress import error_message
 from faber_ledger.runs.run import CONSOLIDATED, EVENTS, SUMMARIES, Run
+
+if TYPE_CHECKING:
+    from faber_ledger.context.reconstitution.work import Start
 
 
 class Compacted(TypedDict):
@@ -24,6 +27,14 @@ class Compacted(TypedDict):
     text: str
     phase: str | None
     step: str | None
+
+
+class LedgerFacts(TypedDict):
+    """What a ledger has: how many events, the ids of the sessions that have ended, and where sessions began."""
+
+    events: int
+    ended: list[str]
+    starts: list[Start]
 
 
 class EventsFound(TypedDict):
@@ -102,33 +113,33 @@ def _natural_order(name: str) -> tuple[bool, list[tuple[int, str]]]:
     return parts[0] == "" and len(parts) > 1, key
 
 
-def load_events(run: Run, journal: Journal, known: list[str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the newest twenty events and the twenty decisions before them, oldest first; warn of what is unreadable.
+def load_events(run: Run, journal: Journal, known: LedgerFacts) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the newest twenty events and the decisions before them, oldest first; warn of what is unreadable.
 
-    The lines `known` are logged where there are none.
+    Those of the ledger count, too.
     """
     found = read_events(run)
     for path, reason in found["unreadable"]:
         facts = {"Path": path, "Error": reason}
         journal.warn("events_read_error", "Events read error", facts, "Recent events may be missing")
     events, older = found["events"][-NEWEST_EVENTS:], found["events"][:-NEWEST_EVENTS]
-    if not events and not found["unreadable"]:
+    count = len(events) + known["events"]
+    if not count and not found["unreadable"]:
         is_missing = not os.path.lexists(os.path.join(run.own_directory, EVENTS))
         journal.info("events_missing" if is_missing else "events_empty", "ℹ No events found (new run)")
-        journal.log_all(known)
         return [], []
-    journal.log(f"✓ Loaded {len(events)} recent events")
+    journal.log(f"✓ Loaded {count} recent events")
     for event in events:
         if event["type"] in KEY_TYPES:
             journal.log(f"  {event_line(event)}")
-    return events, [event for event in older if event["type"] in DECISION_TYPES][-NEWEST_EVENTS:]
+    return events, [event for event in older if event["type"] in DECISION_TYPES]
 
 
 def read_events(run: Run) -> EventsFound:
     """Return the events of FABER's tools, of the folder and of the consolidated file, each once."""
     sources: list[tuple[str, Callable[[], dict[str, Any] | None]]] = []
     found: EventsFound = {"events": [], "unreadable": []}
-    for place, list_sources in ((CONSOLIDATED, _consolidated_lines), (EVENTS, _event_files)):
+    for place, list_sources in SOURCES[:2]:
         try:
             sources += list_sources(run)
         except FileRefused as error:
@@ -154,9 +165,23 @@ def read_events(run: Run) -> EventsFound:
     return found
 
 
-def _event_files(run: Run) -> list[tuple[str, Callable[[], dict[str, Any] | None]]]:
-    """Return the files of the folder of events, each with its path and what parses it; raises FileRefused."""
-    return [(path, partial(json_object, run, path)) for path in json_files(run, EVENTS) or []]
+def read_documents(run: Run, warn: Callable[[str], None]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the events and session summaries of FABER's tools, each with its path; warn of what cannot be read."""
+
+    def attempt(path: str, read: Callable[[], Any]) -> Any:
+        try:
+            return read()
+        except (FileRefused, ValueError) as error:
+            warn(f"{path} of {run.run_id} is left out: {error}")
+
+    for place, list_sources in SOURCES:
+        for path, read in (attempt(place, partial(list_sources, run)) or [])[-MAX_EVENTS:]:
+            yield path, attempt(path, read) or {}
+
+
+def _files_in(folder: str, run: Run) -> list[tuple[str, Callable[[], dict[str, Any] | None]]]:
+    """Return the files of a folder, each with its path and what parses it; raises FileRefused."""
+    return [(path, partial(json_object, run, path)) for path in json_files(run, folder) or []]
 
 
 def event_line(event: dict[str, Any]) -> str:
@@ -183,6 +208,14 @@ def _consolidated_lines(run: Run) -> list[tuple[str, Callable[[], dict[str, Any]
     return [(f"{CONSOLIDATED}, line {number}", partial(_object_in, line)) for number, line in numbered]
 
 
+# Where FABER's tools leave documents, each with what lists them; events first.
+SOURCES = (
+    (CONSOLIDATED, _consolidated_lines),
+    (EVENTS, partial(_files_in, EVENTS)),
+    (SUMMARIES, partial(_files_in, SUMMARIES)),
+)
+
+
 def _object_in(text: str) -> dict[str, Any]:
     return JsonText(text).value
 
@@ -195,31 +228,28 @@ def _checked_event(event: dict[str, Any] | None) -> dict[str, Any] | None:
     return event
 
 
-def load_session_history(run: Run, journal: Journal, known: list[str]) -> dict[str, Any] | None:
-    """Return a run's session summaries, or None; a file that cannot be read is skipped with a warning.
-
-    The lines `known` are logged where there are none.
-    """
+def load_session_history(run: Run, journal: Journal, known: LedgerFacts) -> dict[str, Any] | None:
+    """Return a run's session summaries, or None; a file that cannot be read is skipped with a warning."""
     try:
         files = json_files(run, SUMMARIES)
     except FileRefused as error:
         _warn_of_summary("summary_read_error", "Session summary read error", SUMMARIES, str(error), journal)
         return None
-    if not files:
+    if not files and not known["ended"]:
         missing = "No session summaries found (first session for this run)"
         empty = "Session summaries directory exists but is empty (first session)"
         journal.info("summaries_missing", f"ℹ {missing if files is None else empty}")
-        journal.log_all(known)
         return None
     summaries = _in_order(
-        [summary for path in files[-MAX_SUMMARIES:] if (summary := _read_summary(run, path, journal))]
+        [summary for path in (files or [])[-MAX_SUMMARIES:] if (summary := _read_summary(run, path, journal))]
     )
+    if summaries or known["ended"]:
+        journal.log("✓ Loaded session context from previous sessions")
+        journal.log(f"  Total sessions: {count_sessions(summaries, known)}")
     if not summaries:
         return None
     latest = summaries[-1]
     said = latest["summary"]
-    journal.log("✓ Loaded session context from previous sessions")
-    journal.log(f"  Total sessions: {len(summaries)}")
     journal.log("  Last session:")
     journal.log(f"    - Phase completed: {text_or_na(latest.get('phase_completed'))}")
     journal.log(f"    - Timestamp: {text_or_na(latest.get('timestamp'))}")
@@ -235,6 +265,11 @@ def load_session_history(run: Run, journal: Journal, known: list[str]) -> dict[s
             for one in summaries
         ],
     }
+
+
+def count_sessions(summaries: list[dict[str, Any]], known: LedgerFacts) -> int:
+    """Return how many sessions came before, by FABER's summaries and the ledger together."""
+    return len(known["ended"]) + len([one for one in summaries if one.get("session_id") not in known["ended"]])
 
 
 def session_summary(session_history: dict[str, Any] | None) -> dict[str, Any] | None:

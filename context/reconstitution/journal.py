@@ -37,11 +37,6 @@ class Journal:
         """Log a line."""
         self._log(line)
 
-    def log_all(self, lines: list[str]) -> None:
-        """Log lines."""
-        for line in lines:
-            self._log(line)
-
     def info(self, code: str, line: str) -> None:
         """Log a line, and record it as a finding (RECON: INFO)."""
         self._log(line)

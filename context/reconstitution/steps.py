@@ -17,6 +17,7 @@ from faber_ledger.context.reconstitution.faber_files import (
     session_summary,
 )
 from faber_ledger.context.reconstitution.journal import Journal, context_lost, list_in_line, text_or_na
+from faber_ledger.context.reconstitution.work import find_work
 from faber_ledger.context.workflow import parse_artifact
 from faber_ledger.ledger.command_errors import ContextLost
 from faber_ledger.ledger.disk import FileRefused, read_text
@@ -25,6 +26,7 @@ from faber_ledger.runs import state_file
 from faber_ledger.runs.git import default_ref
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.progress import (
+    FINISHED,
     branch_name,
     current_phase,
     current_step,
@@ -32,10 +34,11 @@ from faber_ledger.runs.progress import (
     phase_state,
     resume_point,
 )
-from faber_ledger.runs.run import Run
+from faber_ledger.runs.run import Run, is_name
 
 if TYPE_CHECKING:
     from faber_ledger.context.artifact import Surroundings
+    from faber_ledger.context.reconstitution.faber_files import LedgerFacts
     from faber_ledger.runs.progress import ResumePoint
     from faber_ledger.runs.settings import UserConfig
 
@@ -52,11 +55,11 @@ FEEDBACK_OPTIONS = ["Continue with the feedback request as it is", "Abort workfl
 
 
 def reconstitute_context(
-    run: Run, state: dict[str, Any], config: UserConfig, journal: Journal, known: list[str]
+    run: Run, state: dict[str, Any], config: UserConfig, journal: Journal, known: LedgerFacts
 ) -> dict[str, Any]:
     """Take RECON's steps in order, report them to the journal, and return the `workflow_context`.
 
-    `known` are the lines that say what the ledger has where RECON's say that a run is new (DECISIONS 39).
+    LedgerFacts are of FABER's files and of what is `known` from the ledger together (DECISIONS 39).
 
     Raises ContextLost before anything is reported, and ChoiceNeeded or Aborted if an ERROR needs the user.
     """
@@ -81,7 +84,9 @@ def reconstitute_context(
         journal.info("no_work_id", "ℹ No work_id - standalone workflow run")
     else:
         issue = load_work_item(work_id, surroundings, journal)
-    branch = inspect_branch(run.root, branch_named, journal)
+    is_finished = state["status"] in FINISHED
+    branch = inspect_branch(run.root, branch_named, journal, is_finished=is_finished)
+    has_work = branch is not None and bool(branch["files_changed"])
     history = load_session_history(run, journal, known)
     events, older_decisions = load_events(run, journal, known)
     feedback = _pending_feedback(run, state, journal)
@@ -105,6 +110,7 @@ def reconstitute_context(
         "feedback_request": feedback,
         "resume_point": point,
         "older_decisions": older_decisions,
+        "work": find_work(run, state, known["starts"]) if is_finished and not has_work else None,
     }
 
 
@@ -238,8 +244,11 @@ LOG = ["log", "--oneline", "-10", "--no-decorate", "--no-color", "--no-show-sign
 DIFF = ["diff", "--stat", "--no-color", "--no-ext-diff", "--no-textconv"]
 
 
-def inspect_branch(root: str, name: object, journal: Journal) -> Branch | None:
-    """Return what git knows about a branch; None if the state names none, or git does not have it or cannot be run."""
+def inspect_branch(root: str, name: object, journal: Journal, *, is_finished: bool) -> Branch | None:
+    """Return what git knows about a branch; None if the state names none, or git does not have it or cannot be run.
+
+    That a finished run's branch is gone is no warning.
+    """
     if name is None:
         journal.info("no_branch", "ℹ No branch created yet")
         return None
@@ -248,7 +257,11 @@ def inspect_branch(root: str, name: object, journal: Journal) -> Branch | None:
         return None
     is_name = isinstance(name, str) and len(name) <= 255 and NAME.fullmatch(name) is not None
     if not is_name or _ask_git(root, ["show-ref", "--verify", "--quiet", f"refs/heads/{name}"]) is None:
-        journal.log(f"ℹ Branch {text_or_na(name)} not found locally (may need to fetch)")
+        line = f"ℹ Branch {text_or_na(name)} not found locally (may need to fetch)"
+        if is_finished:
+            journal.info("branch_not_found", line)
+            return None
+        journal.log(line)
         journal.warn(
             "branch_not_found",
             "Branch not found - continuing without branch details",
@@ -296,10 +309,8 @@ def load_specification(surroundings: Surroundings, spec_path: object, journal: J
     if spec_path in (None, ""):
         journal.info("spec_missing", NOTHING)
         return None
-    named = {"id": "specification", "type": "markdown", "path_from_state": "artifacts.spec_path"}
     try:
-        found = find_file(parse_artifact(named, ""), surroundings)
-        text = _text(found["resolved"])
+        text = read_named(surroundings, "spec_path")
     except ArtifactError as error:
         if not isinstance(error.__cause__, FileRefused):
             journal.log(NOTHING)
@@ -326,8 +337,10 @@ def load_specification(surroundings: Surroundings, spec_path: object, journal: J
     return {**facts, **wanted_sections(text), "content": text}
 
 
-def _text(path: str) -> str:
-    text = read_text(path, MAX_SPECIFICATION)
+def read_named(surroundings: Surroundings, name: str) -> str:
+    """Return the text of the file that a state's `artifacts` name so; raises ArtifactError and FileRefused."""
+    named = {"id": name, "type": "markdown", "path_from_state": f"artifacts.{name}"}
+    text = read_text(find_file(parse_artifact(named, ""), surroundings)["resolved"], MAX_SPECIFICATION)
     if text is None:
         raise FileRefused("No such file or directory")
     return text
@@ -363,7 +376,8 @@ def load_work_item(work_id: str, surroundings: Surroundings, journal: Journal) -
     program = surroundings["commands"].get(FETCH)
     if program is None:
         named = text_or_na(work_id)
-        journal.info("issue_not_mapped", f"ℹ Issue #{named} not fetched: no program is mapped; run {FETCH} {named}")
+        way = f"run {FETCH} {named}" if is_name(work_id) else "its number is none that a command can have"
+        journal.info("issue_not_mapped", f"ℹ Issue #{named} not fetched: no program is mapped; {way}")
         return None
     try:
         arguments = fill_program(program, surroundings)

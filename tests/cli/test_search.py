@@ -68,6 +68,40 @@ def test_hits_come_by_run_the_newest_first(project: Project) -> None:
     assert (state["at"], state["event_id"]) == (STATE["updated_at"], None)
 
 
+def test_the_files_of_a_run_are_read_too(project: Project) -> None:
+    """What `reconstitute` shows of them is found (session-manager-reload-reconstitution F8)."""
+    run = ".fractary/runs/older"
+    decided = {
+        "type": "decision_point",
+        "timestamp": "2026-01-04T08:00:00Z",
+        "message": "Hooks",
+        "metadata": ["polling"],
+    }
+    project.write(f"{run}/events/003-decision_point.json", json.dumps(decided))
+    project.write(f"{run}/events/002-broken.json", "{")
+    project.write(f"{run}/events.jsonl", '{"type": "approval_granted", "message": "maria approved"}\n')
+    summary = {"timestamp": "2026-01-04T09:00:00Z", "summary": {"decisions": ["clocks of laptops differ"]}}
+    project.write(f"{run}/session-summaries/session-1.json", json.dumps(summary))
+    project.write("specs/258.md", "# Hooks\n\nReload context by hooks\n")
+    project.write("issue-258.md", "The agent forgets the spec\n")
+    (project.root.parent / "secret.md").write_text("outside the project")
+    paths = {"spec_path": "specs/258.md", "issue_path": "issue-258.md", "gone_path": "x.md", "far_path": "../secret.md"}
+    project.put_state({**project.state, "artifacts": paths})
+    found = {
+        "hooks polling": "older events/003-decision_point.json",
+        "maria approved": "older events.jsonl, line 1",
+        "clocks laptops": "older session-summaries/session-1.json",
+        "reload context": "older specs/258.md",
+        "forgets": "older issue-258.md",
+    }
+    for text, path in found.items():
+        done = project.faber("search", "--json", text)
+        (hit,) = json.loads(done.stdout)["data"]["runs"][0]["hits"]
+        assert f"{hit['run_id']} {hit['path']}" == path
+    assert "events/002-broken.json of older is left out: " in project.faber("search", "polling").stderr
+    assert "outside" not in project.faber("search", "outside").stdout.replace("nothing matches outside", "")
+
+
 def test_a_limit_leaves_out_the_oldest_and_says_so(project: Project) -> None:
     assert kinds(project, "gateway", "--limit", "2") == ["newer note", "newer decisions[0].reason"]
     assert kinds(project, "gateway", "--limit", "1") == ["newer decisions[0].reason"]

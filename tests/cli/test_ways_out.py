@@ -70,3 +70,15 @@ def test_a_setting_of_git_that_the_user_changed_after_init_stays(project: Projec
     project.git("config", "merge.autoStash", "false")
     assert project.faber("init").returncode == 0
     assert project.git("config", "merge.autoStash").strip() == "false"
+
+
+def test_no_hint_names_a_command_that_must_fail(project: Project) -> None:
+    (project.root / ".fractary/runs/empty").mkdir()
+    said = project.faber("project", "empty").stderr
+    assert "the run empty has neither a ledger nor a state" in said
+    assert "session-load" not in said
+    assert project.faber("run", "list").returncode == 0
+    project.put_state("{")
+    said = project.faber("session-save").stderr
+    assert "2. Restore from backup if available\n" in said
+    assert "--restore" not in said

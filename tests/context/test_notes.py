@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -87,12 +88,38 @@ def test_the_newest_summary_stays_and_what_is_left_out_is_counted(project: Proje
     report = "\n".join([*kept, "- (summary at build:implement) all of it"])
     more = "`faber-ledger log --type note_recorded` lists them, and `faber-ledger show EVENT` shows one whole"
     assert f"{report}\n- … and 2 more: {more}\n" in packet
-    done = project.faber("reconstitute")
-    assert "] summary at build:implement: all of it\n- … and 2 more: " in done.stdout
-    assert [note["text"] for note in json.loads(project.faber("reconstitute", "--json").stdout)["data"]["notes"]] == [
-        *[f"note {number}" for number in (5, 4, 3, 2)],
-        "all of it",
+
+
+def test_reconstitution_has_every_note_and_a_cut_names_the_run(project: Project) -> None:
+    for number in range(14):
+        project.faber("note", "add", f"note {number}: {'word ' * 300}")
+    notes = json.loads(project.faber("reconstitute", "--json").stdout)["data"]["notes"]
+    assert [note["text"][:7].strip(":") for note in notes] == [f"note {number}" for number in range(13, -1, -1)]
+    project.change_state(status="completed")
+    project.active_path.unlink()
+    cut = project.faber("reconstitute", RUN, "--only", "notes", "--budget", "9000").stdout
+    assert "> …" in cut
+    (command,) = re.findall(r"`faber-ledger (reconstitute .*?)`", cut)
+    whole = project.faber(*command.split()).stdout
+    assert [f"\n> note {number}: {'word ' * 299}word\n" in whole for number in range(14)] == [True] * 14
+
+
+def test_a_note_can_be_a_decision(project: Project) -> None:
+    done = project.faber("note", "add", "--decision", "no cache: one query a page is fast enough")
+    assert done.stdout.startswith(f"✓ Recorded a decision on {RUN} (")
+    assert project.faber("note", "add", "--kind", "decision", "SQLite, not files").returncode == 0
+    lines = [
+        line.partition("] ")[2] for line in project.faber("reconstitute", "--only", "decisions").stdout.split("\n")
     ]
+    assert lines[-3:-1] == [
+        "decision at build:implement: SQLite, not files",
+        "decision at build:implement: no cache: one query a page is fast enough",
+    ]
+    assert project.faber("reconstitute", "--only", "notes").stdout == "There is nothing for: notes\n"
+    hits = json.loads(project.faber("search", "--json", "query page").stdout)["data"]["runs"][0]["hits"]
+    assert [hit["kind"] for hit in hits] == ["decision"]
+    assert "no cache: one query" in (project.deliver("SessionStart.startup.print").packet or "")
+    project.assert_projected()
 
 
 @pytest.mark.parametrize("text", ["x" * (MAX_LETTERS + 1), "é" * (MAX_LETTERS + 1), "a" + "😀" * 100_000])

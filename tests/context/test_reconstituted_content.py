@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 import unicodedata
 from pathlib import Path
@@ -272,6 +273,11 @@ def test_a_cut_part_names_the_command_that_shows_it(project: Project) -> None:
 
 
 def test_decisions_from_before_the_newest_twenty_events_are_found(project: Project) -> None:
+    for number in range(60, 120):
+        put_event(project, number, "approval_granted", message=f"approved {number}")
+    decided = [line.rpartition(" ")[2] for line in only(project, "decisions")[2:]]
+    assert sorted(map(int, decided)) == list(range(60, 120))
+    shutil.rmtree(project.run / "events")
     put_event(project, 1, "decision_point", message="use SQLite")
     for number in range(2, 30):
         put_event(project, number, "step_start")
@@ -284,6 +290,37 @@ def test_decisions_from_before_the_newest_twenty_events_are_found(project: Proje
     data = json.loads(project.faber("reconstitute", "--json").stdout)["data"]
     assert [event["event_id"] for event in data["events"]] == list(range(10, 30))
     assert [event["event_id"] for event in data["older_decisions"]] == [1]
+
+
+def test_a_merged_branch_that_is_gone_has_its_commits_and_files(project: Project) -> None:
+    def commit(path: str) -> None:
+        project.write(path, path)
+        project.git("add", path)
+        project.git("commit", "--quiet", "-m", f"Add {path}")
+
+    project.git("branch", "--quiet", BRANCH)
+    commit("earlier.py")
+    for client, (branch, path) in enumerate([(BRANCH, "a.py"), (BRANCH, "b.py"), ("main", "of-main.py"), (BRANCH, "")]):
+        project.git("switch", "--quiet", branch)
+        project.deliver("SessionStart.startup.print", client=f"client-{client}")
+        if path:
+            commit(path)
+    artifacts = {"branch_name": BRANCH, "pr_url": "https://example.org/pull/261"}
+    project.change_state(status="completed", artifacts=artifacts)
+    project.git("add", "-A")
+    commit("c.py")
+    project.git("switch", "--quiet", "main")
+    commit("later.py")
+    project.git("merge", "--quiet", "--no-ff", "-m", "Merge", BRANCH)
+    project.git("branch", "--quiet", "--delete", BRANCH)
+    found = only(project, "branch")[2:]
+    assert found[:6] == [
+        f"- Name: {BRANCH}",
+        "- Pull request: https://example.org/pull/261",
+        "- Changed by the commits below:",
+        *[f"> {path}" for path in ("a.py", "b.py", "c.py")],
+    ]
+    assert [line.split(" ", 3)[3] for line in found[6:]] == ["Add c.py", "Add b.py", "Add a.py"]
 
 
 def test_what_compactions_came_to_is_in_every_form(project: Project) -> None:

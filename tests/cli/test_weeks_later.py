@@ -1,0 +1,131 @@
+"""What a colleague asks weeks later of a finished run, squash-merged and its branch deleted, in his own clone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.project import PROTOCOL, RUN, Project, usual_state
+
+BRANCH = "feat/258-lists"
+PULL = "https://example.org/lists/pull/261"
+EVENTS: list[dict[str, Any]] = [
+    {"type": "decision_point", "phase": "architect", "message": "One table of lists, not one a user"},
+    {"type": "step_error", "phase": "build", "step": "implement", "error": {"message": "test_share hung on the clock"}},
+    {"type": "step_complete", "phase": "build", "step": "implement", "message": "passes with the fake clock"},
+    {"type": "approval_granted", "phase": "release", "user": "maria", "message": "go"},
+]
+SUMMARY = {
+    "session_id": "one",
+    "phase_completed": "build",
+    "timestamp": "2026-01-06T18:00:00Z",
+    "summary": {"decisions": ["SQLite, not files"], "context_notes": "The clocks of laptops differ"},
+}
+PHASES = ("frame", "architect", "build", "evaluate", "release")
+
+
+@pytest.fixture(scope="module")
+def colleague(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """Work on the run on two machines, finish and squash it, and go on without it; return the colleague's clone."""
+    folder = tmp_path_factory.mktemp("weeks-later")
+    artifacts = {"branch_name": BRANCH, "pr_url": PULL, "spec_path": "specs/258.md"}
+    laptop = Project.made(folder / "project", {**usual_state(), "artifacts": artifacts})
+    laptop.hostname = "laptop"
+    laptop.write(f".fractary/runs/{RUN}/metadata.json", json.dumps({"run_id": RUN}))
+    assert laptop.faber("init", "--git-only").returncode == 0
+    laptop.git("add", "--all", "--", ":!.fractary/runs")
+    laptop.git("commit", "--quiet", "-m", "Set up")
+    laptop.git("switch", "--quiet", "--create", BRANCH)
+    for number, (machine, path) in enumerate([("laptop", "lists.py"), ("tower", "share.py"), ("laptop", "")]):
+        at = Project(laptop.root, RUN, machine)
+        at.deliver("SessionStart.startup.print", client=f"client-{number}")
+        if path:
+            at.write(path, "print()\n")
+            at.git("add", path)
+            at.git("commit", "--quiet", "-m", f"Write {path}")
+        at.deliver("SessionEnd.other.print", client=f"client-{number}")
+    laptop.write("specs/258.md", "# Shared lists\n\nTwo phones show one list.\n")
+    for count, event in enumerate(EVENTS, 1):
+        dated = {"event_id": count, "timestamp": f"2026-01-06T1{count}:00:00Z", **event}
+        laptop.write(f".fractary/runs/{RUN}/events/{count:03d}-{event['type']}.json", json.dumps(dated))
+    laptop.write(f".fractary/runs/{RUN}/session-summaries/session-1.json", json.dumps(SUMMARY))
+    for note in (
+        ["--decision", "drop the cache: a stale list on one phone costs more"],
+        ["later: paging of long lists"],
+    ):
+        assert laptop.faber("note", "add", *note).returncode == 0
+    laptop.change_state(phases={phase: {"status": "completed"} for phase in PHASES}, current_phase="release")
+    assert laptop.faber("run", "finish").returncode == 0
+    laptop.git("add", "--all")
+    laptop.git("commit", "--quiet", "-m", "Finish")
+    laptop.git("switch", "--quiet", "main")
+    laptop.git("merge", "--quiet", "--squash", BRANCH)
+    laptop.git("commit", "--quiet", "-m", "Share lists (#261)")
+    laptop.git("branch", "--quiet", "--delete", "--force", BRANCH)
+    laptop.write(PROTOCOL, "# Another one\n")
+    laptop.git("commit", "--quiet", "--all", "-m", "Later work")
+    laptop.git("clone", "--quiet", f"file://{laptop.root}", str(folder / "clone"))
+    return Project(folder / "clone", RUN, "desktop")
+
+
+BY_ITEM = ("reconstitute", "--work-id", "258")
+
+
+@pytest.mark.parametrize(
+    ("command", "facts"),
+    [
+        pytest.param(("search", "drop cache"), [RUN, "a stale list on one phone costs more"], id="why no cache"),
+        pytest.param(
+            (*BY_ITEM, "--only", "decisions"),
+            ["[2026-01-06T14:00:00Z] approval_granted at release: go; by maria"],
+            id="who approved",
+        ),
+        pytest.param((*BY_ITEM, "--only", "branch"), ["Share lists (#261)", "not in this clone"], id="which commits"),
+        pytest.param((*BY_ITEM, "--only", "branch"), ["> lists.py\n> share.py\n> specs/258.md"], id="which files"),
+        pytest.param(
+            (*BY_ITEM, "--only", "events"),
+            ["passes with the fake clock", "step_error at build:implement: test_share hung on the clock"],
+            id="what failed, and how it was mended",
+        ),
+        pytest.param((*BY_ITEM, "--only", "branch"), [f"Pull request: {PULL}\n"], id="which pull request"),
+        pytest.param(
+            (*BY_ITEM, "--only", "decisions"),
+            ["drop the cache", "approval_granted at release", "One table of lists", "SQLite, not files"],
+            id="what was decided",
+        ),
+        pytest.param((*BY_ITEM, "--only", "position"), ["Status: completed", "- Finished: 20"], id="when"),
+        pytest.param(
+            (*BY_ITEM, "--only", "summaries"),
+            ["session on laptop, ended", "session on tower, ended", "The clocks of laptops differ"],
+            id="on which machines",
+        ),
+        pytest.param((*BY_ITEM, "--only", "notes"), ["note at build: later: paging of long lists"], id="what is left"),
+    ],
+)
+def test_each_question_is_answered_by_one_command(
+    colleague: Project, command: tuple[str, ...], facts: list[str]
+) -> None:
+    done = colleague.faber(*command)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [fact for fact in facts if fact not in done.stdout] == []
+    assert colleague.git("status", "--short") == ""  # a look changes nothing
+
+
+def test_the_whole_answer_has_no_warning_of_what_is_over(colleague: Project) -> None:
+    done = colleague.faber(*BY_ITEM)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "No events found" not in done.stdout
+    assert "first session" not in done.stdout
+    assert "Two phones show one list." in done.stdout
+
+
+def test_a_second_run_of_the_work_item_names_the_first(colleague: Project, tmp_path: Path) -> None:
+    colleague.git("clone", "--quiet", f"file://{colleague.root}", str(tmp_path / "again"))
+    again = Project(tmp_path / "again", RUN, "desktop")
+    assert again.faber("run", "start", "--work-id", "258").returncode == 0
+    said = again.faber(*BY_ITEM, "--only", "position").stdout
+    assert RUN not in said.splitlines()[0]
+    assert f"Other runs of this work item: {RUN} (completed): `faber-ledger reconstitute RUN`" in said
+    assert "Other runs" not in colleague.faber(*BY_ITEM, "--only", "position").stdout
