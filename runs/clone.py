@@ -112,8 +112,7 @@ def writer_of(root: str) -> str:
     """
     folder = clone_folder(root)
     path = os.path.join(folder or os.path.join(root, ".fractary", "faber"), "writer")
-    known = _read_writer(path)
-    if known:
+    if known := _read_writer(path):
         return known
     if folder is None and folder_around(os.path.dirname(path), [root]) is None:
         return os.urandom(16).hex()  # behind a link that leads out of the project: an id for this process alone
@@ -130,7 +129,7 @@ def writer_of(root: str) -> str:
         mode = disk.OWN if folder is not None else 0o666
         write_once(path, f"{made}\n".encode(), _read_writer, mode=mode)
     except OSError:
-        return _read_writer(path) or made  # the folder is not writable: an id for this process alone
+        pass  # the folder is not writable: an id for this process alone
     return _read_writer(path) or made
 
 
@@ -189,15 +188,18 @@ SHARED = {
 }
 KEY_BYTES = 32
 
-_modes: dict[str | None, int] = {}  # by the git directory
+_modes: dict[str, int] = {}  # by the folder, of which git's directory is one
 
 
 def file_mode(path: str) -> int:
     """Return the permissions of a file of ours at `path`: 0600, or what `core.sharedRepository` makes of that."""
-    common = common_directory(os.path.dirname(path))
-    if common not in _modes:
-        _modes[common] = _shared_mode(common) if common is not None else disk.OWN
-    return _modes[common]
+    folder = os.path.dirname(path)
+    if folder not in _modes:
+        common = common_directory(folder)
+        if common is not None and common not in _modes:
+            _modes[common] = _shared_mode(common)
+        _modes[folder] = _modes[common] if common is not None else disk.OWN
+    return _modes[folder]
 
 
 def _shared_mode(common: str) -> int:
@@ -282,13 +284,11 @@ def key_of(root: str) -> bytes:
     A hash that is made with it says whether two texts of this clone are the same, and lets nobody else guess a text.
     The first use makes it.
     """
-    known = _keys.get(root)
-    if known:
+    if known := _keys.get(root):
         return known
     folder = clone_folder(root) or state_folder(root)
     path = os.path.join(folder, "key")
-    known = _read_key(path)
-    if known:
+    if known := _read_key(path):
         _keys[root] = known
         return known
     try:
