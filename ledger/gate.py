@@ -39,11 +39,9 @@ from faber_ledger.ledger.log import is_too_long
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
-    from typing import Any
 
+    from faber_ledger.ledger.encoding import Row
     from faber_ledger.ledger.positions import Positions
-
-    Row = tuple[Any, ...]
 
 
 ULID = re.compile("[0-7][0-9A-HJKMNP-TV-Z]{25}")

@@ -6,7 +6,7 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from faber_ledger.ledger.encoding import (
     COLUMNS,
@@ -29,7 +29,8 @@ from faber_ledger.ledger.redaction import effective_redactions
 from faber_ledger.ledger.roots import ADOPTED, check_one_start, roots_in, runs_named
 from faber_ledger.ledger.union import NAMING, hash_in, known_in, positions_in
 
-Row = tuple[Any, ...]
+if TYPE_CHECKING:
+    from faber_ledger.ledger.encoding import Row
 
 BINARY = ("parents", "salt", "payload_hash", "hash")
 ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)

@@ -49,11 +49,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
+    from faber_ledger.ledger.encoding import Row
     from faber_ledger.ledger.events import Draft, Recorded
 
     Head = tuple[int, bytes]
     Checkpoint = tuple[int, str, str]  # projector, heads and digest of the blocks, in hex
-    Row = tuple[Any, ...]
 
 
 LONG = 65_536  # characters of a payload: no note and no summary that this program records has more

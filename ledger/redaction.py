@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    Row = tuple[Any, ...]
+    from faber_ledger.ledger.encoding import Row
 
 REDACTED, UNDONE = "event_redacted", "redaction_undone"
 # Words of a closed vocabulary, which reveal nothing.

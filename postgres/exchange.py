@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.ledger.encoding import COLUMNS, ID, INSERT, PARENTS, PAYLOAD, SEQ, sha256
 from faber_ledger.ledger.file import FORMAT_1, statements
@@ -29,7 +29,8 @@ from faber_ledger.postgres.ask import (
 from faber_ledger.postgres.project import newest_event
 from faber_ledger.postgres.server import Server
 
-Row = tuple[Any, ...]
+if TYPE_CHECKING:
+    from faber_ledger.ledger.encoding import Row
 
 
 PUSH = b"""\

@@ -19,11 +19,10 @@ from faber_ledger.runs.tree_note import TreeNote, shape_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
-    from typing import Any
 
+    from faber_ledger.ledger.encoding import Row
     from faber_ledger.runs.run import Run
 
-    Row = tuple[Any, ...]
 
 READER_SECONDS = 3.0  # how long a reader waits for the lock under which it absorbs
 
