@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from faber_ledger.ledger.encoding import Row
-    from faber_ledger.ledger.union import Passing
     from faber_ledger.runs.run import Run
     from faber_ledger.runs.tree_note import TreeNote
 

@@ -27,6 +27,7 @@ from faber_ledger.ledger.disk import (
     RunLock,
     append_line,
     folder_around,
+    is_hex_id,
     open_regular,
     read_regular,
 )
@@ -35,8 +36,6 @@ from faber_ledger.ledger.errors import NotWritable
 from faber_ledger.runs.git import read_config
 from faber_ledger.runs.run import (
     ATTRIBUTES_FILE,
-    LONGEST_PATH,
-    PLACE,
     clone_folder,
     common_directory,
     path_in_clone,
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
 
 
-def make_kept_folder(run: Run, folder: str, *, durable: bool = True) -> None:
+def make_private_folder(run: Run, folder: str, *, durable: bool = True) -> None:
     """Make a private folder of a run; raises OSError.
 
     Nothing is made for a project that was renamed under a running hook. No link is followed, since it may lead
@@ -69,7 +68,7 @@ def make_kept_folder(run: Run, folder: str, *, durable: bool = True) -> None:
 def lock_run(run: Run, seconds: float = LOCK_SECONDS) -> RunLock:
     """Return the lock under which a run is recorded on; its folder is made. Raises NotWritable."""
     try:
-        make_kept_folder(run, run.private_folder)
+        make_private_folder(run, run.private_folder)
     except OSError as error:
         raise not_writable(run.root, run.private_folder, error) from error
     return RunLock(run.lock_path, seconds)
@@ -91,18 +90,6 @@ def find_obstacle(root: str) -> str | None:
     if folder is None or not os.path.lexists(folder) or (os.path.isdir(folder) and not os.path.islink(folder)):
         return None
     return f"{folder} is {'a link' if os.path.islink(folder) else 'a file'}, where faber-ledger needs its own folder"
-
-
-def keep_place(run: Run) -> None:
-    """Note where the run is in the project, and its id: it is brought back there. Raises OSError."""
-    path = os.path.join(run.private_folder, PLACE)
-    content = f"{run.shown(run.state_path)}\n{run.run_id}\n".encode("utf-8", "surrogateescape")
-    try:
-        if read_regular(path, LONGEST_PATH) == content:
-            return
-    except (FileRefused, OSError):
-        pass  # not written yet
-    disk.put(path, content, mode=disk.OWN, durable=False, locked=False)
 
 
 def writer_of(root: str) -> str:
@@ -170,7 +157,7 @@ def _read_writer(path: str) -> str | None:
         text = read_regular(path, 64, follow=True).decode().strip()
     except (FileRefused, OSError, ValueError):
         return None
-    return text if len(text) == 32 and not text.strip("0123456789abcdef") else None
+    return text if is_hex_id(text) else None
 
 
 def is_empty(path: str) -> bool:
