@@ -182,8 +182,8 @@ class Staged:
     def check_fits(self, log: Log | None, run_id: str, name: str) -> None:
         """Raise UnionConflict if the file, called `name`, and the log (None: no log yet) are not both of run `run_id`.
 
-        They are if they share a first event, or if one of them begins with another tool's run that was adopted. A file
-        without a first event is of the run on whose events its own stand.
+        They are if they share a first event, or if one of them begins with the adoption of another tool's run. Events
+        without a first one belong to the run that has their parents.
         """
         logs = [(name, self.connection), *([(f"the log of {run_id}", log.connection)] if log is not None else [])]
         first, *known = [roots_in(connection) for _, connection in logs]

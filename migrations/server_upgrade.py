@@ -105,7 +105,7 @@ def run_steps(connection: Connection, steps: Iterable[str]) -> None:
     keeper = connection.execute(text(KEEPER)).scalar_one()
     if not re.fullmatch("faber_ledger_keeper_[0-9]+", keeper):
         raise LedgerError(
-            f"the functions of faber-ledger belong to the role {keeper}, which is no keeper",
+            f"the functions of faber-ledger belong to the role {keeper}, which is not a keeper",
             hint="restore the database with its roles: docs/guides/TEAM-SERVER.md, Backups",
         )
     plain = connection.execution_options(no_parameters=True)  # else each `%` would be a parameter

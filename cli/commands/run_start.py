@@ -368,8 +368,8 @@ def _take_over(
     """Warn where another workflow, `other`, is active in this worktree, and ask (SPEC, section 5 and Example 4).
 
     Where that run has another branch it is only named. Returns the warnings, which are not printed with `as_json`, and
-    whether the user wants a worktree for the run, which is asked only if `offers`. `work_id` is that of a new run: one
-    that is active already is better resumed. Raises Declined.
+    whether the user wants a worktree for the run, which is asked only if `offers`. `work_id` is a new run's: if the
+    active run has the same, it is better resumed. Raises Declined.
     """
     if other is None:
         return [], False

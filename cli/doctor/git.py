@@ -1,4 +1,4 @@
-"""What git does with a run's files, what of them is not in git yet, and the clone's other work trees."""
+"""What git does with a run's files, how ledgers travel, and the clone's other work trees."""
 
 from __future__ import annotations
 
