@@ -277,8 +277,7 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
     about = work_to_resume(run_here(root, wanted.run_id))
     if about is not None:  # asked before anything is written
         agreed = other_active_run(root, wanted.run_id)
-        new = Successor(root, wanted.run_id, about, command)
-        warnings, _ = _take_over(new, agreed, yes=yes, as_json=as_json)
+        warnings, _ = _take_over(Successor(root, wanted.run_id, about, command), agreed, yes=yes, as_json=as_json)
     restore_run_from_log(root, text, say)
     resumed = match_run(root, text)
     write_ignored_state(resumed, say)
