@@ -35,11 +35,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator
-    from typing import Any
 
+    from faber_ledger.ledger.encoding import Row
     from faber_ledger.ledger.events import Recorded
-
-    Row = tuple[Any, ...]
 
 
 MALFORMED = (AttributeError, TypeError, ValueError)  # raised for a value of another type, and for invalid JSON

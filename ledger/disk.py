@@ -30,6 +30,8 @@ KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
+__all__ = ["fcntl"]
+HEX = "0123456789abcdef"
 NO_PATH = "this text cannot be a path"
 CHUNK = 4096  # bytes read beyond the size that a file had: it may have grown
 
@@ -223,7 +225,12 @@ def is_own_name(name: str, of: str) -> bool:
     if not (name.endswith(OURS) and name.startswith(f".{of}.")):
         return False
     random = name.removeprefix(f".{of}").removeprefix(BACKUP_ENDING).removesuffix(OURS)
-    return not random[1:].strip("0123456789abcdef")
+    return not random[1:].strip(HEX)
+
+
+def is_hex_id(text: str) -> bool:
+    """Return whether a text is 16 bytes as 32 hex digits: the id of a clone, the name of a client's file, a salt."""
+    return len(text) == 32 and not text.strip(HEX)
 
 
 def write(

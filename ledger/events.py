@@ -84,8 +84,7 @@ class CheckoutRecorded(TypedDict):
 
     `has_run` says whether the work tree had the run's files: a branch without them is not the run's. `branch` is None
     if none was checked out, or it is unknown. `uncommitted` says whether something outside `.fractary` was not
-    committed; None if it is unknown, as at a start. `is_end` is no word like "end": 0.1 would call a redaction forged
-    that leaves a word it does not know.
+    committed; None if it is unknown, as at a start. `is_end` says whether a session's end was recorded.
     """
 
     type: Literal["checkout_recorded"]
@@ -169,7 +168,7 @@ class DeliveryIgnored(TypedDict):
     """A hook call changed nothing; `reason` says why."""
 
     type: Literal["delivery_ignored"]
-    reason: Literal["repeated", "subagent", "no_session"]
+    reason: Literal["repeated", "subagent"]
     delivery: Delivery
 
 

@@ -17,6 +17,7 @@ REVISION = "0001"
 HIGHEST_SEQ = 2**53  # every JSON reader reads it exactly; after SQLite's own maximum no event could be appended
 # A payload is read at once, and parsing it takes some twenty times its size: this bounds what one event costs a reader.
 MAX_PAYLOAD_BYTES = 8 * 1024 * 1024
+LARGEST_PAYLOAD = f"{MAX_PAYLOAD_BYTES // 1024 // 1024} MB"  # as messages say it
 MAX_VALUE_BYTES = MAX_PAYLOAD_BYTES + 1024 * 1024  # SQLite counts a row's other columns too
 
 FORMAT_1 = """\

@@ -33,17 +33,15 @@ from faber_ledger.ledger.encoding import (
 )
 from faber_ledger.ledger.errors import UnionConflict
 from faber_ledger.ledger.event_types import has_required
-from faber_ledger.ledger.file import MAX_PAYLOAD_BYTES
+from faber_ledger.ledger.file import LARGEST_PAYLOAD
 from faber_ledger.ledger.log import is_too_long
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
-    from typing import Any
 
+    from faber_ledger.ledger.encoding import Row
     from faber_ledger.ledger.positions import Positions
-
-    Row = tuple[Any, ...]
 
 
 ULID = re.compile("[0-7][0-9A-HJKMNP-TV-Z]{25}")
@@ -214,7 +212,7 @@ def _is_hash(row: Row, digest: bytes) -> bool:
 def find_payload_fault(row: Row) -> str | None:
     """Return why no reader could use a payload, or None."""
     if is_too_long(row[PAYLOAD]):
-        return f"it is longer than {MAX_PAYLOAD_BYTES // 1024 // 1024} MB"
+        return f"it is longer than {LARGEST_PAYLOAD}"
     payload = parse_payload(row[PAYLOAD])
     if payload is None:
         return "it is not a canonical JSON object"

@@ -6,7 +6,7 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from faber_ledger.ledger.encoding import (
     COLUMNS,
@@ -29,7 +29,8 @@ from faber_ledger.ledger.redaction import effective_redactions
 from faber_ledger.ledger.roots import ADOPTED, check_one_start, roots_in, runs_named
 from faber_ledger.ledger.union import NAMING, hash_in, known_in, positions_in
 
-Row = tuple[Any, ...]
+if TYPE_CHECKING:
+    from faber_ledger.ledger.encoding import Row
 
 BINARY = ("parents", "salt", "payload_hash", "hash")
 ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -181,8 +182,8 @@ class Staged:
     def check_fits(self, log: Log | None, run_id: str, name: str) -> None:
         """Raise UnionConflict if the file, called `name`, and the log (None: no log yet) are not both of run `run_id`.
 
-        They are if they share a first event, or if one of them begins with another tool's run that was adopted. A file
-        without a first event is of the run on whose events its own stand.
+        They are if they share a first event, or if one of them begins with the adoption of another tool's run. Events
+        without a first one belong to the run that has their parents.
         """
         logs = [(name, self.connection), *([(f"the log of {run_id}", log.connection)] if log is not None else [])]
         first, *known = [roots_in(connection) for _, connection in logs]

@@ -30,6 +30,7 @@ from faber_ledger.ledger.file import (
     DURABLE,
     FORMAT,
     FORMAT_1,
+    LARGEST_PAYLOAD,
     MAX_PAYLOAD_BYTES,
     REVISION,
     Writing,
@@ -49,11 +50,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
+    from faber_ledger.ledger.encoding import Row
     from faber_ledger.ledger.events import Draft, Recorded
 
     Head = tuple[int, bytes]
     Checkpoint = tuple[int, str, str]  # projector, heads and digest of the blocks, in hex
-    Row = tuple[Any, ...]
 
 
 LONG = 65_536  # characters of a payload: no note and no summary that this program records has more
@@ -316,7 +317,7 @@ def _decode_few_long(rows: Iterable[Row]) -> Iterator[Recorded]:
 
 def is_too_long(payload: str) -> bool:
     """Return whether a payload is longer than `MAX_PAYLOAD_BYTES` of UTF-8."""
-    return 4 * len(payload) > MAX_PAYLOAD_BYTES and len(payload.encode("utf-8", "surrogatepass")) > MAX_PAYLOAD_BYTES
+    return len(payload.encode("utf-8", "surrogatepass")) > MAX_PAYLOAD_BYTES
 
 
 def make_row(draft: Draft, event: dict[str, Any], heads: list[tuple[int, bytes]], at: float, writer: str) -> Row:
@@ -325,9 +326,9 @@ def make_row(draft: Draft, event: dict[str, Any], heads: list[tuple[int, bytes]]
     `at` is in seconds since 1970. Raises LedgerError for a payload that is too long.
     """
     payload = canonical({key: value for key, value in event.items() if key not in ("type", "session_id")})
-    if 4 * len(payload) > MAX_PAYLOAD_BYTES and is_too_long(payload):
+    if 4 * len(payload) > MAX_PAYLOAD_BYTES and is_too_long(payload):  # hardly ever encoded for this
         raise LedgerError(
-            f"the {event['type']} is larger than {MAX_PAYLOAD_BYTES // 1024 // 1024} MB, and no event may be",
+            f"the {event['type']} is larger than {LARGEST_PAYLOAD}, and no event may be",
             hint="make its content smaller: for a run that is adopted, the blocks in state.json",
         )
     salt = bytes.fromhex(draft["salt"]) if "salt" in draft else os.urandom(SALT_BYTES)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    Row = tuple[Any, ...]
+    from faber_ledger.ledger.encoding import Row
 
 REDACTED, UNDONE = "event_redacted", "redaction_undone"
 # Words of a closed vocabulary, which reveal nothing.
@@ -25,7 +25,7 @@ WORDS = frozenset(
         *("frame", "architect", "build", "evaluate", "release"),
         *("startup", "resume", "clear", "compact", "compaction", "normal", "manual", "abandoned", "auto"),
         *("session_start", "phase_start", "phase_transition", "compaction_detected"),
-        *("inline", "outline", "pointer", "deferred", "repeated", "subagent", "no_session", "note", "summary"),
+        *("inline", "outline", "pointer", "deferred", "repeated", "subagent", "note", "summary"),
         *("pending", "in_progress", "paused", "awaiting_feedback", "completed", "failed", "cancelled"),
     ]
 )

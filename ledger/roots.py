@@ -13,12 +13,11 @@ from faber_ledger.ledger.gate import HINT_CONFLICT, examine
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import Any
 
+    from faber_ledger.ledger.encoding import Row
     from faber_ledger.ledger.file import sqlite3
     from faber_ledger.ledger.log import Log
 
-    Row = tuple[Any, ...]
 
 STARTED, ADOPTED = "run_started", "run_adopted"
 NAMELESS = "one without a name"

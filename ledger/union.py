@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
     from typing import Any
 
-    Row = tuple[Any, ...]
+    from faber_ledger.ledger.encoding import Row
+
     Position = tuple[Any, Any]  # seq and id
 
 _position = itemgetter(SEQ, ID)

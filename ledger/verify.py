@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from faber_ledger.ledger.encoding import COLUMNS, compute_hash, decode_any, parse_payload, recorded_of, split_hashes
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.event_types import has_required, is_known
-from faber_ledger.ledger.file import MAX_PAYLOAD_BYTES, REVISION, is_busy, locked_error, surplus_bytes
+from faber_ledger.ledger.file import LARGEST_PAYLOAD, MAX_PAYLOAD_BYTES, REVISION, is_busy, locked_error, surplus_bytes
 from faber_ledger.ledger.gate import NO_ID, NO_TIME, find_form_fault
 from faber_ledger.ledger.log import Log, is_too_long
 from faber_ledger.ledger.positions import Positions
@@ -286,11 +286,7 @@ def find_damage(log: Log, doubles: set[Any]) -> Iterator[LogProblem]:
 def find_event_problems(event: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Yield what is wrong with one event, without a look at the others: each as (kind, what, what to do)."""
     if event["payload"] == LONG or (isinstance(event["payload"], str) and is_too_long(event["payload"])):
-        yield (
-            "too_long",
-            f"its payload is longer than {MAX_PAYLOAD_BYTES // 1024 // 1024} MB, which no reader accepts",
-            HINT_NEWEST,
-        )
+        yield ("too_long", f"its payload is longer than {LARGEST_PAYLOAD}, which no reader accepts", HINT_NEWEST)
         return
     mistyped = [name for name, kinds in COLUMNS.items() if type(event[name]) not in kinds]
     if mistyped:

@@ -48,13 +48,13 @@ class Outcome(NamedTuple):
     after: str
 
 
-def list_revisions(scripts: str = SCRIPTS) -> list[Revision]:
+def list_revisions() -> list[Revision]:
     """Return the revisions that this program knows, oldest first."""
-    known = ScriptDirectory.from_config(make_config(scripts, SERVER)).walk_revisions()
+    known = ScriptDirectory.from_config(make_config(SERVER)).walk_revisions()
     return [Revision(one.revision, one.doc.partition("\n")[0]) for one in known][::-1]
 
 
-def upgrade_server(driver: object, scripts: str = SCRIPTS) -> Outcome:
+def upgrade_server(driver: object) -> Outcome:
     """Upgrade a server to the newest revision, in one transaction on a connection of the driver's.
 
     Raises NewerFormat for a server of a newer program, LedgerError if another role made the schema, and what the driver
@@ -66,14 +66,14 @@ def upgrade_server(driver: object, scripts: str = SCRIPTS) -> Outcome:
     try:
         with engine.connect() as connection:
             connection.execute(text("SET LOCAL statement_timeout = 0"))  # to index all events takes a while
-            outcome = _upgrade(connection, scripts)
+            outcome = _upgrade(connection)
             connection.commit()
             return outcome
     except DBAPIError as error:
         raise error.orig or error from None
 
 
-def _upgrade(connection: Connection, scripts: str) -> Outcome:
+def _upgrade(connection: Connection) -> Outcome:
     with suppress(IntegrityError), connection.begin_nested():  # another upgrade, for which this has waited, has made it
         connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"))
     is_ours, owner = connection.execute(text(OWNER), {"schema": SCHEMA}).one()
@@ -84,13 +84,13 @@ def _upgrade(connection: Connection, scripts: str) -> Outcome:
         )
     connection.execute(text(LOCK))
     context = MigrationContext.configure(connection, opts={"version_table_schema": SCHEMA})
-    before, known = context.get_current_revision(), list_revisions(scripts)
+    before, known = context.get_current_revision(), list_revisions()
     if before not in (None, *[one.id for one in known]):
         raise NewerFormat(
             f"the server has revision {before}, and this program knows revisions up to {known[-1].id}",
             hint="upgrade faber-ledger on this machine, then run the command again",
         )
-    config = make_config(scripts, SERVER)
+    config = make_config(SERVER)
     config.attributes.update(connection=connection, version_table_schema=SCHEMA)
     command.upgrade(config, "head")
     return Outcome(before, known[-1].id)
@@ -105,7 +105,7 @@ def run_steps(connection: Connection, steps: Iterable[str]) -> None:
     keeper = connection.execute(text(KEEPER)).scalar_one()
     if not re.fullmatch("faber_ledger_keeper_[0-9]+", keeper):
         raise LedgerError(
-            f"the functions of faber-ledger belong to the role {keeper}, which is no keeper",
+            f"the functions of faber-ledger belong to the role {keeper}, which is not a keeper",
             hint="restore the database with its roles: docs/guides/TEAM-SERVER.md, Backups",
         )
     plain = connection.execution_options(no_parameters=True)  # else each `%` would be a parameter

@@ -48,40 +48,38 @@ class Outcome(NamedTuple):
 FORMATS: Mapping[int, Format] = {file.FORMAT: Format(file.REVISION, file.FORMAT_1)}
 
 
-def migrate_file(
-    path: str, lock_path: str, *, dry_run: bool = False, known: Mapping[int, Format] = FORMATS, scripts: str = SCRIPTS
-) -> Outcome:
+def migrate_file(path: str, lock_path: str, *, dry_run: bool = False) -> Outcome:
     """Upgrade the ledger at `path` to the newest known format, under its run's lock.
 
     A dry run upgrades and checks the copy, and does not touch the ledger. Raises RunNotFound if there is no ledger,
     what `check_file` raises, Locked, and IntegrityError if the ledger or the copy is wrong.
     """
-    newest = max(known)
+    newest = max(FORMATS)
     if _format(path) == newest:
         with closing(connect(path, "ro")) as current:
-            file.check_schema(current, path, known[newest].schema)
+            file.check_schema(current, path, FORMATS[newest].schema)
         return Outcome(newest, newest)
     with RunLock(lock_path, LOCK_SECONDS):
         before = _format(path)  # again: another process may have upgraded it
         if before == newest:
             return Outcome(newest, newest)
-        if before not in known:
+        if before not in FORMATS:
             raise IntegrityError(
                 f"{path} has format {before}, which does not exist", hint="restore the ledger from git"
             )
         with closing(connect(path, "rw")) as old, _temporary(path) as copy:
-            file.check_schema(old, path, known[before].schema)
+            file.check_schema(old, path, FORMATS[before].schema)
             _copy(old, copy, mode=stat.S_IMODE(os.stat(path).st_mode))
-            run_revisions(copy, revision=known[newest].revision, scripts=scripts)
-            _check_copy(old, copy, known[newest])
+            run_revisions(copy, revision=FORMATS[newest].revision)
+            _check_copy(old, copy, FORMATS[newest])
             if not dry_run:
                 _put_in_place(copy, path)
         return Outcome(before, newest)
 
 
-def run_revisions(path: str, *, revision: str = file.REVISION, scripts: str = SCRIPTS) -> None:
+def run_revisions(path: str, *, revision: str = file.REVISION) -> None:
     """Run Alembic's revisions up to `revision` on the database at `path`, which may be empty, in one transaction."""
-    config = make_config(scripts, LEDGER)
+    config = make_config(LEDGER)
     engine = create_engine("sqlite://", creator=lambda: connect(path, "rwc"), poolclass=NullPool)
     try:
         with engine.connect() as connection:
@@ -95,11 +93,11 @@ def run_revisions(path: str, *, revision: str = file.REVISION, scripts: str = SC
         engine.dispose()
 
 
-def make_config(scripts: str, folder: str) -> Config:
-    """Return Alembic's settings for the revisions in a folder of `scripts`."""
+def make_config(folder: str) -> Config:
+    """Return Alembic's settings for the revisions in a folder of `SCRIPTS`."""
     config = Config()
-    config.set_main_option("script_location", scripts.replace("%", "%%"))
-    config.set_main_option("version_locations", os.path.join(scripts, folder).replace("%", "%%"))
+    config.set_main_option("script_location", SCRIPTS.replace("%", "%%"))
+    config.set_main_option("version_locations", os.path.join(SCRIPTS, folder).replace("%", "%%"))
     config.set_main_option("path_separator", "newline")  # which no sane path has, but for a colon or a space
     return config
 

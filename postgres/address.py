@@ -161,7 +161,7 @@ LATER = "local work goes on; run the command again when the server is back, and 
 NO_RIGHT = "42501"  # SQLSTATE
 # SQLSTATE: classes, and single conditions. Everything else is a refusal.
 UNAVAILABLE_CLASSES = ("08", "40", "53", "57", "58", "XX")
-UNAVAILABLE = {"25006", "25P03", "25P04", "55P03"}  # read-only, too long without a word, a lock not to be had in time
+UNAVAILABLE = {"25006", "25P03", "25P04", "55P03"}  # read-only, too long without a word, a lock timeout
 HINTS = {
     "28": "check the password (PGPASSWORD, ~/.pgpass), the database's name, and that the role may log in",
     "42": "check that the role has been granted faber_ledger_member, and that `faber-ledger db upgrade` was run",

@@ -15,9 +15,10 @@ from faber_ledger.ledger.command_errors import ServerRefused
 if TYPE_CHECKING:
     import psycopg  # the extra
 
+    from faber_ledger.ledger.encoding import Row
+
 Connection: TypeAlias = "psycopg.Connection[Any]"
 Kinds = type | tuple[type, ...]
-Row = tuple[Any, ...]
 
 NONE = type(None)
 # What the server's tables take, in characters, or in bytes for those of hashes; a place's id is the longest.

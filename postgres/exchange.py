@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.ledger.encoding import COLUMNS, ID, INSERT, PARENTS, PAYLOAD, SEQ, sha256
 from faber_ledger.ledger.file import FORMAT_1, statements
@@ -29,7 +29,8 @@ from faber_ledger.postgres.ask import (
 from faber_ledger.postgres.project import newest_event
 from faber_ledger.postgres.server import Server
 
-Row = tuple[Any, ...]
+if TYPE_CHECKING:
+    from faber_ledger.ledger.encoding import Row
 
 
 PUSH = b"""\
@@ -91,7 +92,7 @@ def _in_batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 
 PLACED: dict[str, Any] = {"position": int, **COLUMNS}
-# TABLE and INDEX alone: what is fetched is judged before it enters any log, and this is none.
+# Only the table and its index, without a log's triggers: the gate checks what is fetched before it enters a log.
 TABLES = [
     statement
     for statement in statements(FORMAT_1)
@@ -102,10 +103,10 @@ TABLES = [
 class Fetched:
     """Events of a run as the server has them, in a temporary database, which `close` removes.
 
-    `log` can be read like any other, and is not judged. `first_ids` are the events with seq 1 in the order in which
-    they arrived. `last`: position and id of the last one, None without any. `bare`: the ids of those without a payload;
-    `doubled`: those of which several came with different contents, and one is kept. `new_count`: the number of those
-    that were not asked for before.
+    `log` can be read like any other, but its events have not passed the gate. `first_ids` are the events with seq 1, in
+    the order in which they arrived. `last` is the position and id of the last event, None without one. `bare` are the
+    ids of events without a payload, `doubled` the ids that came with several contents, of which one is kept.
+    `new_count` counts the events that were not asked for before.
     """
 
     def __init__(self) -> None:

@@ -42,7 +42,7 @@ class LastEvent(TypedDict):
 
 
 class FleetRun(TypedDict):
-    """A run across machines. `machine` is that of its newest session; `phase` and `status` are its state's if known."""
+    """A run across machines: its newest session's `machine`, and its state's `phase` and `status` if they are known."""
 
     project: str
     run_id: str

@@ -141,7 +141,7 @@ class Expelled(NamedTuple):
 def admit(server: Server, project: str, role: str, *, as_admin: bool) -> bool:
     """Let a role see a project; return whether the role may use the tables, which the database's owner grants.
 
-    Raises ServerRefused if there is no such role, or the login is no admin of the project, and as `Server.transaction`.
+    Raises ServerRefused if the role does not exist or the login is not an admin, and as `Server.transaction`.
     """
     try:
         with server.transaction() as connection:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from faber_ledger.files.word_query import WordQuery
 from faber_ledger.ledger.encoding import COLUMNS, HASH, PAYLOAD, compute_hash, decode_row
 from faber_ledger.ledger.errors import IntegrityError
-from faber_ledger.postgres.ask import Connection, Row, check_rows, render_call, translate_decode_errors
+from faber_ledger.postgres.ask import Connection, check_rows, render_call, translate_decode_errors
 
 if TYPE_CHECKING:
+    from faber_ledger.ledger.encoding import Row
     from faber_ledger.ledger.events import Recorded  # which would load typing_extensions
 
 FIRST_EVENTS, FIRST_STATES = 200, 5  # enough for most searches; a state may have megabytes

@@ -7,7 +7,7 @@ nothing but the blocks themselves is carried from one event to the next.
 from __future__ import annotations
 
 from faber_ledger.ledger.encoding import encoder, loads
-from faber_ledger.ledger.event_types import is_foldable
+from faber_ledger.ledger.event_types import ENVIRONMENT, is_foldable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -281,7 +281,7 @@ def _put(holder: dict[str, Any], name: str, value: Any, *, after: str | None) ->
 def _environment(environment: dict[str, Any] | Environment) -> dict[str, Any]:
     """Return an environment with its members in the documents' order, others last."""
     given = dict(environment)
-    return {name: given[name] for name in ("hostname", "platform", "cwd", "git_commit") if name in given} | given
+    return {name: given[name] for name in ENVIRONMENT if name in given} | given
 
 
 def _fill(entry: Entry, environment: Any) -> None:
@@ -360,15 +360,9 @@ def newest_open(blocks: Blocks) -> str | None:
     return current_session(blocks) or next(reversed(open_sessions(blocks)), None)
 
 
-def may_have_inferred_end(blocks: Blocks) -> bool:
-    """Return whether the end of a session may be inferred: from what came next, or from the run's end."""
-    reasons = ("abandoned", "normal")
+def has_ended_for(blocks: Blocks, reasons: tuple[str, ...]) -> bool:
+    """Return whether a session ended for one of these reasons, and no later end has replaced that one."""
     return any(is_named(entry) and entry.get("end_reason") in reasons for entry in session_history(blocks))
-
-
-def has_ended_for_compaction(blocks: Blocks) -> bool:
-    """Return whether a session ended for a compaction, and no later end has replaced that one."""
-    return any(is_named(entry) and entry.get("end_reason") == "compaction" for entry in session_history(blocks))
 
 
 def has_environment(entry: Entry) -> bool:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any, TypedDict
 
     from faber_ledger.ledger.events import CheckoutRecorded, Draft, Environment
-    from faber_ledger.runs.active import ActiveRun, is_finished
+    from faber_ledger.runs.active import ActiveRun
     from faber_ledger.runs.clients import SeenClient
     from faber_ledger.runs.run import Run
 

@@ -10,17 +10,12 @@ import os
 import time
 
 from faber_ledger.ledger.clock import is_event_id, utc_text
-from faber_ledger.ledger.disk import OWN, FileRefused, make_private, open_regular, remove
+from faber_ledger.ledger.disk import OWN, FileRefused, fcntl, is_hex_id, make_private, open_regular, remove
 from faber_ledger.ledger.encoding import dumps, loads
-from faber_ledger.ledger.event_types import EVENT_TYPES, has_required
+from faber_ledger.ledger.event_types import ENVIRONMENT, EVENT_TYPES, has_required
 from faber_ledger.recording.call import HOOKS
-from faber_ledger.runs.clone import is_behind_link, make_kept_folder
+from faber_ledger.runs.clone import is_behind_link, make_private_folder
 from faber_ledger.runs.run import inbox_path, quoted_form
-
-try:
-    import fcntl
-except ImportError:  # Windows has no locks of this kind
-    fcntl = None  # type: ignore[assignment]  # None means below that there is no lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,7 +86,6 @@ ABANDONED_SECONDS = 3600
 VERSION = 1
 # A shape is a tuple of types, or the members of an object.
 TEXT, OPTIONAL, TIME = (str,), (str, type(None)), (int, float)
-ENVIRONMENT = dict.fromkeys(("hostname", "platform", "cwd", "git_commit"), OPTIONAL)
 CHECKOUT = {"has_run": (bool,), "branch": OPTIONAL, "uncommitted": (bool, type(None))}
 PROGRESS = {"phase": OPTIONAL, "step": OPTIONAL, "phases_completed": (list,)}
 SEEN = {"first_at": TIME, "last_at": TIME, "run_id": OPTIONAL}
@@ -101,7 +95,7 @@ ARRIVAL: dict[str, Any] = {
     **dict.fromkeys(("client", "pid", "word", "agent_id", "status", "started_at", "finished_at"), OPTIONAL),
     "at": (float,),
     "has_summaries_in_git": (bool,),
-    "environment": ENVIRONMENT,
+    "environment": dict.fromkeys(ENVIRONMENT, OPTIONAL),
     "progress": PROGRESS,
     "loads": (list, type(None)),
 }
@@ -167,7 +161,7 @@ class InboxFile:
 def put(run: Run, arrival: Arrival) -> InboxFile:
     """Write a delivery into the inbox, locked; raises OSError."""
     folder = inbox_path(run)
-    make_kept_folder(run, folder, durable=False)
+    make_private_folder(run, folder, durable=False)
     return _put(folder, arrival)
 
 
@@ -307,7 +301,7 @@ def is_arrival(found: Any) -> bool:
         found["inbox"] == VERSION
         and found["hook"] in HOOKS
         and is_event_id(found["id"])
-        and _is_hex(found["salt"])
+        and is_hex_id(found["salt"])
         and found["session_id"] != ""
         and all([type(phase) is str for phase in found["progress"]["phases_completed"]])
         and all([_is_fact(load, LOAD) for load in found["loads"] or []])
@@ -323,7 +317,7 @@ def is_left(found: Any) -> bool:
     except (ValueError, OverflowError, OSError):
         return False
     facts = found["facts"]
-    return all([_is_fact(fact, FACT) and is_event_id(fact["id"]) and _is_hex(fact["salt"]) for fact in facts])
+    return all([_is_fact(fact, FACT) and is_event_id(fact["id"]) and is_hex_id(fact["salt"]) for fact in facts])
 
 
 def _is_fact(fact: Any, shape: dict[str, Any]) -> bool:
@@ -343,10 +337,6 @@ def _has(value: Any, shape: Any) -> bool:
     if isinstance(shape, dict):
         return type(value) is dict and value.keys() == shape.keys() and all([_has(value[k], shape[k]) for k in shape])
     return type(value) in shape
-
-
-def _is_hex(text: str) -> bool:
-    return len(text) == 32 and not text.strip("0123456789abcdef")
 
 
 def inbox_in_tree(run: Run) -> str:

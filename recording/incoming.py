@@ -12,12 +12,7 @@ import os
 from faber_ledger.ledger import clock
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.encoding import sha256
-from faber_ledger.projections.fold import (
-    current_session,
-    has_ended_for_compaction,
-    may_have_inferred_end,
-    open_sessions,
-)
+from faber_ledger.projections.fold import current_session, has_ended_for, open_sessions
 from faber_ledger.recording import sessions
 from faber_ledger.recording.call import checkout_after, checkout_at_start, read_environment
 from faber_ledger.recording.inbox import VERSION
@@ -41,6 +36,7 @@ if TYPE_CHECKING:
 ENDS = ("PreCompact", "SessionEnd")
 WORDS = {"SessionStart": "source", "PreCompact": "trigger", "PostCompact": "trigger", "SessionEnd": "reason"}
 LONGEST_SUMMARY = 64 * 1024  # characters: a longer one is masked and shortened before it is written anywhere
+INFERRED = ("compaction", "abandoned", "normal")  # the ends of a session after which it may have gone on
 NO_SESSION = "has no session on"
 DECIDED_LETTERS = 18  # the first of an id, which the delivery decides: its time, and 40 random bits
 
@@ -223,11 +219,11 @@ def is_finished(arrival: Arrival) -> bool:
 
 
 def changes_nothing(arrival: Arrival, known: Blocks) -> bool:
-    """Return whether the run is finished and the call ends no session of it: neither one that is open nor its own.
+    """Return whether the run is finished and the call cannot end a session of it.
 
-    A client that was at work when the run was finished may have a session of which no delivery has come yet, or
-    one whose end was only inferred; one whose compaction has not come may go on with the session that its
-    PreCompact ended.
+    It can if a session is open, or if its client was at work when the run was finished: that client may have a session
+    whose start has not come yet. It can, too, if its client is known and a session may have gone on after its recorded
+    end: after an inferred end, or one before a compaction that has not come yet.
     """
     if not is_finished(arrival):
         return False
@@ -236,7 +232,7 @@ def changes_nothing(arrival: Arrival, known: Blocks) -> bool:
     seen = _seen_of(arrival)
     if open_sessions(known) or was_seen_at_work(seen, arrival["finished_at"]):
         return False
-    return seen is None or not (has_ended_for_compaction(known) or may_have_inferred_end(known))
+    return seen is None or not has_ended_for(known, INFERRED)
 
 
 def _end(arrival: Arrival, view: View, caller: Caller, delivery: Delivery) -> Decided:

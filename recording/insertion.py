@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.encoding import ID
@@ -19,9 +19,6 @@ from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.log import RunLog, lacks_ledger, open_run_log
 from faber_ledger.runs.projecting import reproject
 from faber_ledger.runs.run import Run, path_form
-
-Row = tuple[Any, ...]
-
 
 CACHE_SIZE = 65_536  # KB: ids come in any order, and with SQLite's 2 MB a long log's index is read again and again
 OTHER_START = "it starts another run"

@@ -31,11 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
+    from faber_ledger.ledger.encoding import Row
     from faber_ledger.ledger.events import Draft, Event, EventRedacted, RedactionUndone
     from faber_ledger.ledger.log import Log
     from faber_ledger.runs.run import Run
-
-    Row = tuple[Any, ...]
 
 
 class RedactionPlan(NamedTuple):

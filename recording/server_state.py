@@ -29,7 +29,7 @@ def content_of(state: dict[str, Any]) -> str:
 def write_missing_state(run: Run, content: str, log: Log) -> bool:
     """Write a missing state.json from the server's text and the blocks that a log says; return False if there is one.
 
-    Raises StateInvalid for what is no state of this run, and as `lock_run` and `write_new`.
+    Raises StateInvalid for a text that is not a state of this run, and as `lock_run` and `write_new`.
     """
     state = parse_state(run, content.encode("utf-8", "backslashreplace"))
     text = state.with_members(dict(fold(log.stream())))

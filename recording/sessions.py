@@ -268,8 +268,6 @@ def may_be_of_this_machine(known: Blocks, session_id: str) -> bool:
     machine = environment.get("hostname") if isinstance(environment, dict) else None
     if not isinstance(machine, str):
         return True
-    from faber_ledger.recording.call import hostname  # only for what another tool wrote, and in commands
-
     return machine == hostname()
 
 

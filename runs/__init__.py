@@ -11,20 +11,14 @@ here prints, and what few calls need is imported where it is used.
 
 from __future__ import annotations
 
-import os
-
 import faber_ledger.ledger
-
-_modes: dict[str, int] = {}  # by the folder
 
 
 def _file_mode(path: str) -> int:
-    folder = os.path.dirname(path)
-    if folder not in _modes:
-        from faber_ledger.runs.clone import file_mode  # it imports `ledger`
+    from faber_ledger.runs.clone import file_mode  # it imports `ledger`
 
-        _modes[folder] = file_mode(path)
-    return _modes[folder]
+    faber_ledger.ledger.private_mode = file_mode
+    return file_mode(path)
 
 
 faber_ledger.ledger.private_mode = _file_mode

@@ -29,13 +29,11 @@ from faber_ledger.runs.set_aside import LARGEST, read_rows, report, row_line, se
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Any
 
-    from faber_ledger.ledger.union import Passing
+    from faber_ledger.ledger.encoding import Row
     from faber_ledger.runs.run import Run
     from faber_ledger.runs.tree_note import TreeNote
 
-    Row = tuple[Any, ...]
 
 WAITING = "waiting.jsonl"  # beside the log: events that lack a parent
 MOST_WAITING = 10_000

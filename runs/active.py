@@ -21,7 +21,7 @@ from faber_ledger.ledger.disk import FileRefused, folder_around, open_regular
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.clone import read_used_runs
-from faber_ledger.runs.git import branch_of, default_branch
+from faber_ledger.runs.git import branch_of, default_branch, work_tree_of
 from faber_ledger.runs.layouts import find_run, find_runs
 from faber_ledger.runs.run import ACTIVE_FILES
 from faber_ledger.runs.state_file import read_state_copy
@@ -198,12 +198,10 @@ class Here:
     def runs(self) -> list[Run]:
         """Return the runs of the work tree, then those that this clone keeps; none behind a link that leads out."""
         if self._runs is None:
-            from faber_ledger.runs.kept import kept_run, kept_run_ids  # not where the active file names a run
+            from faber_ledger.runs.kept import kept_runs_besides  # not where the active file names a run
 
             runs = find_runs(self._root)
-            known = {run.run_id for run in runs}
-            kept = [kept_run(self._root, run_id) for run_id in kept_run_ids(self._root) if run_id not in known]
-            self._runs = [*runs, *[run for run in kept if run is not None]]
+            self._runs = [*runs, *kept_runs_besides(self._root, [run.run_id for run in runs])]
         return self._runs
 
     def runs_on_branch(self) -> list[Run]:
@@ -224,7 +222,9 @@ class Here:
 
 def can_be_on_branch(root: str, run_id: str) -> bool:
     """Return whether the checked-out branch is a run's own, or the run has none."""
-    return Here(root).may_be_home_of(_run_of(root, run_id), None)
+    from faber_ledger.runs.kept import run_here  # no hook asks
+
+    return Here(root).may_be_home_of(run_here(root, run_id), None)
 
 
 def _first_recorded(run: Run, default: str | None, log: Log | None) -> list[str]:
@@ -317,7 +317,11 @@ def write_active_file(root: str, run_id: str) -> None:
 def _find_named(root: str, name: Name, here: Here) -> tuple[Run | None, str]:
     """Return the run that an active file names, or None and the line that says why it cannot be used."""
     try:
-        run = _run_of(root, name.run_id)
+        run = find_run(root, name.run_id)
+        if not run.is_recorded():
+            from faber_ledger.runs.kept import run_here  # only where the work tree lacks the run
+
+            run = run_here(root, run.run_id)
     except InvalidRunId as error:
         return None, f"{name.file}: {error.message}"
     if not run.is_recorded() and not run.has_files():
@@ -332,20 +336,9 @@ def _find_named(root: str, name: Name, here: Here) -> tuple[Run | None, str]:
 
 def _is_tracked(root: str, file: str) -> bool:
     """Return whether git has a file in its index; not, if git does not answer."""
-    from faber_ledger.runs.git import work_tree_of  # once in a run's life, before it is recorded on
-    from faber_ledger.runs.git_query import GitQuery
+    from faber_ledger.runs.git_query import GitQuery  # once in a run's life, before it is recorded on
 
     return work_tree_of(root) is not None and bool(GitQuery(["ls-files", "--", file], root).answer())
-
-
-def _run_of(root: str, run_id: str) -> Run:
-    """Return the run where it is: in the work tree, else as this clone keeps it; raises InvalidRunId."""
-    run = find_run(root, run_id)
-    if run.is_recorded():
-        return run
-    from faber_ledger.runs.kept import kept_run  # only where the work tree lacks a run
-
-    return kept_run(root, run.run_id) or run
 
 
 # The user
@@ -370,8 +363,7 @@ def _only_run_of_user(root: str, here: Here) -> Run | None:
             return None
     if not at_work:
         return None
-    from faber_ledger.runs.git import work_tree_of  # only where no file and no branch names a run
-    from faber_ledger.runs.git_query import GitQuery, time_limit
+    from faber_ledger.runs.git_query import GitQuery, time_limit  # only where no file and no branch names a run
 
     tree = work_tree_of(root)
     if tree is None or tree.is_linked:
@@ -390,10 +382,12 @@ def _only_run_of_user(root: str, here: Here) -> Run | None:
 
 def count_used_at_work(root: str) -> int:
     """Count the runs at work that this clone has recorded on."""
+    from faber_ledger.runs.kept import run_here  # only where no run is active
+
     count = 0
     for run_id in [*read_used_runs(root).recorded][-MOST_COUNTED:]:
         try:
-            count += _is_known_at_work(_run_of(root, run_id))
+            count += _is_known_at_work(run_here(root, run_id))
         except InvalidRunId:
             continue
     return count

@@ -12,7 +12,7 @@ import os
 import stat
 
 from faber_ledger.ledger import disk
-from faber_ledger.ledger.disk import FileRefused, read_regular
+from faber_ledger.ledger.disk import FileRefused, is_hex_id, read_regular
 from faber_ledger.ledger.encoding import dumps, loads, sha256
 from faber_ledger.runs.clone import is_behind_link, make_below
 from faber_ledger.runs.run import clients_folder, common_directory, is_run_id, other_roots
@@ -119,7 +119,7 @@ def client_of_process(root: str, pid: str | None, client: str | None) -> SeenCli
     folder = _folder(root)
     if folder is None or pid is None:
         return None
-    found = [_read(os.path.join(folder, name), HEARD) for name in names_in(folder) if _is_own(name)]
+    found = [_read(os.path.join(folder, name), HEARD) for name in names_in(folder) if is_hex_id(name)]
     same = [one for one in found if one is not None and one["pid"] == pid and one["client"] != client]
     newest = max(same, key=lambda one: one["last_at"], default=None)
     return seen_client(root, newest["client"]) if newest is not None else None
@@ -194,7 +194,7 @@ def _sweep(folder: str, at: float) -> None:
     ages: dict[str, float] = {}
     for name in names_in(folder):
         of, changed_at = name.partition(".")[0], _changed_at(os.path.join(folder, name))
-        if _is_own(of) and changed_at is not None:
+        if (of in names or is_hex_id(of)) and changed_at is not None:
             names[of] = [*names.get(of, []), name]
             ages[of] = max(changed_at, ages.get(of, 0.0))
     surplus = len(ages) - MAX_CLIENTS + 1
@@ -202,10 +202,6 @@ def _sweep(folder: str, at: float) -> None:
         if number < surplus or at - changed_at > KEPT_SECONDS:
             for name in names[of]:
                 disk.remove(os.path.join(folder, name))
-
-
-def _is_own(name: str) -> bool:
-    return len(name) == 32 and not name.strip("0123456789abcdef")
 
 
 def names_in(folder: str) -> list[str]:

@@ -27,6 +27,7 @@ from faber_ledger.ledger.disk import (
     RunLock,
     append_line,
     folder_around,
+    is_hex_id,
     open_regular,
     read_regular,
 )
@@ -35,8 +36,6 @@ from faber_ledger.ledger.errors import NotWritable
 from faber_ledger.runs.git import read_config
 from faber_ledger.runs.run import (
     ATTRIBUTES_FILE,
-    LONGEST_PATH,
-    PLACE,
     clone_folder,
     common_directory,
     path_in_clone,
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
 
 
-def make_kept_folder(run: Run, folder: str, *, durable: bool = True) -> None:
+def make_private_folder(run: Run, folder: str, *, durable: bool = True) -> None:
     """Make a private folder of a run; raises OSError.
 
     Nothing is made for a project that was renamed under a running hook. No link is followed, since it may lead
@@ -69,7 +68,7 @@ def make_kept_folder(run: Run, folder: str, *, durable: bool = True) -> None:
 def lock_run(run: Run, seconds: float = LOCK_SECONDS) -> RunLock:
     """Return the lock under which a run is recorded on; its folder is made. Raises NotWritable."""
     try:
-        make_kept_folder(run, run.private_folder)
+        make_private_folder(run, run.private_folder)
     except OSError as error:
         raise not_writable(run.root, run.private_folder, error) from error
     return RunLock(run.lock_path, seconds)
@@ -93,18 +92,6 @@ def find_obstacle(root: str) -> str | None:
     return f"{folder} is {'a link' if os.path.islink(folder) else 'a file'}, where faber-ledger needs its own folder"
 
 
-def keep_place(run: Run) -> None:
-    """Note where the run is in the project, and its id: it is brought back there. Raises OSError."""
-    path = os.path.join(run.private_folder, PLACE)
-    content = f"{run.shown(run.state_path)}\n{run.run_id}\n".encode("utf-8", "surrogateescape")
-    try:
-        if read_regular(path, LONGEST_PATH) == content:
-            return
-    except (FileRefused, OSError):
-        pass  # not written yet
-    disk.put(path, content, mode=disk.OWN, durable=False, locked=False)
-
-
 def writer_of(root: str) -> str:
     """Return the random id of this clone (32 hex digits); the first use makes it, where git never tracks it.
 
@@ -112,8 +99,7 @@ def writer_of(root: str) -> str:
     """
     folder = clone_folder(root)
     path = os.path.join(folder or os.path.join(root, ".fractary", "faber"), "writer")
-    known = _read_writer(path)
-    if known:
+    if known := _read_writer(path):
         return known
     if folder is None and folder_around(os.path.dirname(path), [root]) is None:
         return os.urandom(16).hex()  # behind a link that leads out of the project: an id for this process alone
@@ -130,7 +116,7 @@ def writer_of(root: str) -> str:
         mode = disk.OWN if folder is not None else 0o666
         write_once(path, f"{made}\n".encode(), _read_writer, mode=mode)
     except OSError:
-        return _read_writer(path) or made  # the folder is not writable: an id for this process alone
+        pass  # the folder is not writable: an id for this process alone
     return _read_writer(path) or made
 
 
@@ -171,7 +157,7 @@ def _read_writer(path: str) -> str | None:
         text = read_regular(path, 64, follow=True).decode().strip()
     except (FileRefused, OSError, ValueError):
         return None
-    return text if len(text) == 32 and not text.strip("0123456789abcdef") else None
+    return text if is_hex_id(text) else None
 
 
 def is_empty(path: str) -> bool:
@@ -189,15 +175,18 @@ SHARED = {
 }
 KEY_BYTES = 32
 
-_modes: dict[str | None, int] = {}  # by the git directory
+_modes: dict[str, int] = {}  # by the folder, of which git's directory is one
 
 
 def file_mode(path: str) -> int:
     """Return the permissions of a file of ours at `path`: 0600, or what `core.sharedRepository` makes of that."""
-    common = common_directory(os.path.dirname(path))
-    if common not in _modes:
-        _modes[common] = _shared_mode(common) if common is not None else disk.OWN
-    return _modes[common]
+    folder = os.path.dirname(path)
+    if folder not in _modes:
+        common = common_directory(folder)
+        if common is not None and common not in _modes:
+            _modes[common] = _shared_mode(common)
+        _modes[folder] = _modes[common] if common is not None else disk.OWN
+    return _modes[folder]
 
 
 def _shared_mode(common: str) -> int:
@@ -282,13 +271,11 @@ def key_of(root: str) -> bytes:
     A hash that is made with it says whether two texts of this clone are the same, and lets nobody else guess a text.
     The first use makes it.
     """
-    known = _keys.get(root)
-    if known:
+    if known := _keys.get(root):
         return known
     folder = clone_folder(root) or state_folder(root)
     path = os.path.join(folder, "key")
-    known = _read_key(path)
-    if known:
+    if known := _read_key(path):
         _keys[root] = known
         return known
     try:

@@ -41,7 +41,7 @@ class GitQuery:
     ) -> None:
         """Start `git -C directory arguments`; without git, or above `limit` bytes, its answer is None.
 
-        `deadline` is that of `time_limit`; without one, git has two seconds. A hook's own deadline holds too. `content`
+        `deadline` comes from `time_limit`; without one, git has two seconds. A hook's own deadline holds too. `content`
         is its standard input, written while the answer is read: a pipe may hold no more than a page.
         """
         self._pid = 0

@@ -1,4 +1,4 @@
-"""What of a run is not in git: not committed, not pushed or not pulled, told by git's names of its files.
+"""What of a run is not in git: not committed, not pushed or not pulled, by the hashes that git has of its files.
 
 Nothing is fetched: what is known of the remote is what the last `git fetch`, `pull` or `push` left in this clone. Where
 git does not answer in time, nothing is missing.

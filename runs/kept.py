@@ -14,7 +14,7 @@ from faber_ledger.runs.run import Run, common_directory, path_form, private_fold
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 
 def kept_run(root: str, run_id: str) -> Run | None:
@@ -51,8 +51,7 @@ def not_in_tree(run: Run) -> str:
 def run_ids_here(root: str) -> list[str]:
     """Return the ids of the runs that this clone has: those of the work tree, and those that it keeps, sorted."""
     there = run_ids(root)
-    forms = {path_form(run_id) for run_id in there}
-    return sorted([*there, *[run_id for run_id in kept_run_ids(root) if path_form(run_id) not in forms]])
+    return sorted([*there, *[run.run_id for run in kept_runs_besides(root, there)]])
 
 
 def runs_here(root: str) -> list[Run]:
@@ -62,11 +61,14 @@ def runs_here(root: str) -> list[Run]:
     `run forget`.
     """
     runs = [find_run(root, run_id) for run_id in run_ids(root)]
-    there = {path_form(run.run_id) for run in runs}
-    for run_id in kept_run_ids(root):
-        if path_form(run_id) not in there and (here := run_here(root, run_id)).is_kept:
-            runs.append(here)
-    return sorted(runs, key=lambda run: run.run_id)
+    return sorted([*runs, *kept_runs_besides(root, [run.run_id for run in runs])], key=lambda run: run.run_id)
+
+
+def kept_runs_besides(root: str, there: Iterable[str]) -> list[Run]:
+    """Return the runs that this clone keeps, besides those with the ids `there`; no link is followed."""
+    forms = {path_form(run_id) for run_id in there}
+    kept = [kept_run(root, run_id) for run_id in kept_run_ids(root) if path_form(run_id) not in forms]
+    return [run for run in kept if run is not None]
 
 
 def kept_run_ids(root: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ import os
 
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.disk import FileRefused, read_text
-from faber_ledger.runs.clone import make_kept_folder
+from faber_ledger.runs.clone import make_private_folder
 from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.run import SUMMARY
 
@@ -31,7 +31,7 @@ def keep_summary(run: Run, event_id: str, text: str) -> None:
     folder = run.private_folder
     if work_tree_of(run.root) is None:
         return
-    make_kept_folder(run, folder)
+    make_private_folder(run, folder)
     disk.put(os.path.join(folder, SUMMARY + event_id), text.encode(), mode=disk.OWN)
     for path in list(summary_paths(run).values())[:-MAX_KEPT]:
         disk.remove(path)
@@ -58,11 +58,11 @@ def read_summary(path: str) -> str | None:
 def remove_redacted_summaries(run: Run, log: Log) -> list[str]:
     """Remove the summaries of events that the log has redacted, and all others of the same text; return their paths.
 
-    A compaction that waited in the inbox may have been delivered twice: then one of the two files has no event.
+    If a compaction was delivered twice while it waited in the inbox, only one of its two files has an event.
     """
     kept = summary_paths(run)
     question = "SELECT 1 FROM event WHERE id = ? AND payload IS NULL"
-    # A killed process may have left `ID.tmp`, or that with its process id, of which it had written a part.
+    # A killed process may have left a part of a summary as `ID.tmp`, or with its process id in the name.
     gone = {
         path for name, path in kept.items() if log.connection.execute(question, (name.partition(".")[0],)).fetchone()
     }

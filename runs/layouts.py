@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.ledger import BACKUP_ENDING
+from faber_ledger.ledger import BACKUP_ENDING, disk
 from faber_ledger.ledger.disk import FileRefused, folder_around, open_regular, read_regular
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.runs.run import (
@@ -141,6 +141,18 @@ def private_run_id(folder: str) -> str | None:
     except OSError:
         return None
     return place[1] if has_log and place is not None and is_run_id(place[1]) else None
+
+
+def keep_place(run: Run) -> None:
+    """Note where the run is in the project, and its id: it is brought back there. Raises OSError."""
+    path = os.path.join(run.private_folder, PLACE)
+    content = f"{run.shown(run.state_path)}\n{run.run_id}\n".encode("utf-8", "surrogateescape")
+    try:
+        if read_regular(path, LONGEST_PATH) == content:
+            return
+    except (FileRefused, OSError):
+        pass  # not written yet
+    disk.put(path, content, mode=disk.OWN, durable=False, locked=False)
 
 
 def _read_place(root: str, name: str) -> tuple[str, str] | None:

@@ -12,18 +12,18 @@ from faber_ledger.ledger.disk import OWN, make_private
 from faber_ledger.ledger.errors import IntegrityError, Locked, NewerFormat, NotWritable
 from faber_ledger.ledger.file import BUSY_SECONDS, DURABLE, is_busy, no_ledger_error, sqlite3
 from faber_ledger.ledger.log import Log
-from faber_ledger.runs.clone import is_empty, keep_place, lock_run, make_kept_folder
+from faber_ledger.runs.clone import is_empty, lock_run, make_private_folder
+from faber_ledger.runs.layouts import keep_place
 from faber_ledger.runs.run import STRIPPED
 from faber_ledger.runs.tree_note import TreeNote, shape_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
-    from typing import Any
 
+    from faber_ledger.ledger.encoding import Row
     from faber_ledger.runs.run import Run
 
-    Row = tuple[Any, ...]
 
 READER_SECONDS = 3.0  # how long a reader waits for the lock under which it absorbs
 
@@ -123,7 +123,7 @@ def _open_file(run: Run, warn: Callable[[str], None], busy_seconds: float) -> Lo
     path = run.log_path
     try:
         if is_empty(path):
-            make_kept_folder(run, run.private_folder)
+            make_private_folder(run, run.private_folder)
             careful = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # it may be a link, or a pipe
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | careful, OWN)
             make_private(descriptor, path)

@@ -25,7 +25,9 @@ def describe_unused() -> tuple[str, str]:
     if os.lstat(stranger).st_uid == os.geteuid():
         what = f"{escape(top)}/.git names the git directory of another work tree, {escape(stranger)}, and is not used"
         return what, "remove that file unless you made it; if you did, set `core.worktree` in the git directory"
-    return f"{_describe_stranger(stranger)}: {escape(top)} is no work tree to git, nor here", _how_to_trust(top)
+    return f"{_describe_stranger(stranger)}: git does not use the work tree {escape(top)}, nor do we", _how_to_trust(
+        top
+    )
 
 
 def _describe_stranger(path: str) -> str:

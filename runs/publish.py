@@ -86,8 +86,8 @@ def is_finished_in_head(run: Run) -> bool:
 def _is_merged(run: Run, tree: WorkTree, note: TreeNote) -> bool:
     """Return whether the default branch of the remote has another ledger of the run than HEAD started from.
 
-    A repository that was not cloned does not know which one that is: there it has the name of the one here. Git is
-    asked once for each pair of that branch and HEAD, while the answer is no.
+    A repository that was not cloned does not know the remote's default branch: the local one's name stands for it. Git
+    is asked once for each pair of that branch and HEAD, while the answer is no.
     """
     ref = default_ref(run.root) or "refs/heads/"
     branch = ref.removeprefix("refs/heads/")

@@ -20,11 +20,9 @@ from faber_ledger.runs.run import notices_folder, notices_path, quoted_form, set
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from typing import Any
 
+    from faber_ledger.ledger.encoding import Row
     from faber_ledger.runs.run import Run
-
-    Row = tuple[Any, ...]
 
 
 ROWS = ".rows.jsonl"  # the ending of a file with events

@@ -9,7 +9,8 @@ from faber_ledger.ledger import disk
 from faber_ledger.ledger.disk import FileRefused, FileTooLarge, folder_around, read_regular, read_text
 from faber_ledger.ledger.errors import ForeignState, LedgerError, StateInvalid, StateMissing, StateRefused
 from faber_ledger.projections.fold import NAMES
-from faber_ledger.runs.clone import is_behind_link, keep_place
+from faber_ledger.runs.clone import is_behind_link
+from faber_ledger.runs.layouts import keep_place
 from faber_ledger.runs.progress import FINISHED, STATUSES
 from faber_ledger.runs.run import LARGEST_STATE, STATE, common_directory
 

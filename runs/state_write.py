@@ -134,8 +134,9 @@ def project_blocks(
     """Commit an open log, and publish it: the work tree's file and the blocks; return whether state.json changed.
 
     The caller holds the run's lock; `known` is the state if it was read under it, and not written since. The facts that
-    were folded onto its blocks since belong to the sessions `touched`. What is not published here stays in the log;
-    `on_purpose` it is, wherever the run's folder is. Raises as `RunLog.commit` and `write_members`.
+    were folded onto its blocks since belong to the sessions `touched`. Where this clone does not publish the run, its
+    events stay in the log; with `on_purpose` they are published everywhere. Raises as `RunLog.commit` and
+    `write_members`.
     """
     texts = known.texts_after(blocks, touched) if known else texts_of(blocks)
     opened.commit()

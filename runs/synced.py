@@ -15,13 +15,13 @@ from faber_ledger.runs.run import private_folder
 
 
 class Note(TypedDict):
-    """What was exchanged of a run, or of a project as a whole.
+    """What was exchanged of a run, or of a project as a whole; hashes are in hex.
 
-    `position`: up to which the server's events were taken in; `again`: the ids of those before it that may pass
-    later, or in the project's the runs of which none has; `roots`: the ids of the run's events with seq 1 there.
-    `heads`: of the log whose events the server has, in hex. `anchor`: position and id of an event that the server
-    had then: without it there, the note is about another state of the server. `state`: the digest of the state.json
-    that was exchanged last, in hex. `is_due`: the run's blocks were not written since events came in.
+    The server's events up to `position` were taken in, except those with the ids `again`, which may pass later; a
+    project's note has in `again` the runs of which no event has passed. `roots` are the ids of the run's events with
+    seq 1 on the server. The server has all events of a log with these `heads`. `anchor` is the position and id of an
+    event that the server had: a server without it was restored or replaced. `state` is the digest of the state.json
+    that was exchanged last. `is_due` says that events came in and the run's blocks have not been written since.
     """
 
     position: int

@@ -100,9 +100,9 @@ def expel(role: str, yes: bool, url: str | None, as_json: bool) -> None:
         warn("this project has no admin now: the owner of the database runs `faber-ledger db admit --admin ROLE` here")
     data = {"project": project, "role": role, "was_member": done.was_member, "through": done.through}
     if done.through:
-        itself = f"{role} is no longer a member itself, and" if done.was_member else role
+        what = f"still sees this project: it has the rights of {', '.join(done.through)}"
         raise StillSeen(
-            f"{itself} still sees this project: it has the rights of {', '.join(done.through)}",
+            f"{role} is no longer a member itself, but {what}" if done.was_member else f"{role} {what}",
             hint="in `psql`, REVOKE takes it out of a group; a superuser sees every project",
             data=data,
         )

@@ -22,10 +22,10 @@ from faber_ledger.cli.worktrees import creation
 from faber_ledger.cli.worktrees.git import can_add, refuse_bare
 from faber_ledger.cli.worktrees.other_run import (
     OtherRun,
-    conflict_lines,
+    Successor,
     describe_work,
-    is_about,
     other_active_run,
+    takeover_lines,
     work_to_resume,
 )
 from faber_ledger.cli.worktrees.survey import update_registry
@@ -38,7 +38,7 @@ from faber_ledger.ledger.command_errors import AmbiguousRun, Declined
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, WorkflowNotFound
 from faber_ledger.recording.sessions import client_of
 from faber_ledger.recording.start import RunPlan, activate_run, lock_takeover, start_run
-from faber_ledger.runs import progress, state_file, state_write
+from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.kept import run_here
@@ -170,9 +170,8 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
     asked = f"/fractary-faber:workflow-run {subject} [faber-ledger run start {subject}]"
     while started is None and not in_worktree:
         other = other_active_run(root, run_id)
-        warnings, in_worktree = _take_over(
-            root, other, run_id, about, asked, yes, as_json, offers=can_add(root), work_id=given["work_id"]
-        )
+        new = Successor(root, run_id, about, asked, offers_worktree=can_add(root), work_id=given["work_id"])
+        warnings, in_worktree = _take_over(new, other, yes=yes, as_json=as_json)
         with lock_takeover(root) or nullcontext():
             if not in_worktree and other_active_run(root, run_id) == other:  # else another start was quicker
                 started = _start(root, run_id, plan, at, os.environ)
@@ -278,7 +277,7 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
     about = work_to_resume(run_here(root, wanted.run_id))
     if about is not None:  # asked before anything is written
         agreed = other_active_run(root, wanted.run_id)
-        warnings, _ = _take_over(root, agreed, wanted.run_id, about, command, yes, as_json, offers=False)
+        warnings, _ = _take_over(Successor(root, wanted.run_id, about, command), agreed, yes=yes, as_json=as_json)
     restore_run_from_log(root, text, say)
     resumed = match_run(root, text)
     write_ignored_state(resumed, say)
@@ -292,8 +291,8 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
         while not is_active:
             other = other_active_run(root, resumed.run_id)
             if other != agreed:
-                named = about or describe_work(state)
-                warnings, _ = _take_over(root, other, resumed.run_id, named, command, yes, as_json, offers=False)
+                new = Successor(root, resumed.run_id, about or describe_work(state), command)
+                warnings, _ = _take_over(new, other, yes=yes, as_json=as_json)
                 agreed = other
             with lock_takeover(root) or nullcontext():
                 if is_active := other_active_run(root, resumed.run_id) == other:  # else another command was quicker
@@ -353,49 +352,31 @@ def _warn_of_active_file(root: str) -> None:
         warn(f"note: {problem}")
 
 
-def _take_over(
-    root: str,
-    other: OtherRun | None,
-    run_id: str,
-    about: str,
-    command: str,
-    yes: bool,
-    as_json: bool,
-    *,
-    offers: bool,
-    work_id: str | None = None,
-) -> tuple[list[str], bool]:
+def _take_over(new: Successor, other: OtherRun | None, *, yes: bool, as_json: bool) -> tuple[list[str], bool]:
     """Warn where another workflow, `other`, is active in this worktree, and ask (SPEC, section 5 and Example 4).
 
     Where that run has another branch it is only named. Returns the warnings, which are not printed with `as_json`, and
-    whether the user wants a worktree for the run, which is asked only if `offers`. `work_id` is that of a new run: one
-    that is active already is better resumed. Raises Declined.
+    whether the user wants a worktree for the new run. Raises Declined.
     """
     if other is None:
         return [], False
-    is_over = other.status in progress.FINISHED or not other.is_at_home
-    is_asked = not (is_over or yes or as_json) and sys.stdin.isatty()
-    is_same = work_id is not None and not is_over and is_about(root, other.run_id, work_id)
+    is_asked = not (other.is_over or yes or as_json) and sys.stdin.isatty()
     if is_asked:
-        choices = [ENTER_W] if offers else []
+        choices = [ENTER_W] if new.offers_worktree else []
     else:
-        choices = [] if yes or as_json else [ADD_OPTION if offers else ADD_YES]
-    if is_over:
-        where = "" if other.is_at_home else ", whose branch is another"
-        warnings = [f"ℹ The active run was {other.run_id} ({other.status}){where}; {run_id} takes its place."]
-    else:
-        warnings = conflict_lines(root, other.run_id, run_id, about, command, choices, is_same=is_same)
+        choices = [] if yes or as_json else [ADD_OPTION if new.offers_worktree else ADD_YES]
+    warnings = takeover_lines(new, other, choices)
     for line in warnings if not as_json else []:
         tell(line)
-    answer = "y" if is_over or yes else ""
+    answer = "y" if other.is_over or yes else ""
     if is_asked:
         click.echo(QUESTION, nl=False)
         answer = sys.stdin.readline().strip().lower()
-    if answer not in ("y", "yes") and not (offers and answer == "w"):
-        if as_json:
-            hint = f"{'start in its own worktree with --worktree, or ' if offers else ''}take over with --yes"
-            resume = f"go on with it by `faber-ledger run resume {other.run_id}`, or " if is_same else ""
-            raise Declined(f"another workflow is active in this worktree: {other.run_id}", hint=resume + hint)
-        tell(CANCELLED)
-        click.get_current_context().exit(1)
-    return warnings, answer == "w"
+    if answer in ("y", "yes") or (answer == "w" and new.offers_worktree):
+        return warnings, answer == "w"
+    if as_json:
+        hint = f"{'start in its own worktree with --worktree, or ' if new.offers_worktree else ''}take over with --yes"
+        resume = f"go on with it by `faber-ledger run resume {other.run_id}`, or " if new.is_of_same_work(other) else ""
+        raise Declined(f"another workflow is active in this worktree: {other.run_id}", hint=resume + hint)
+    tell(CANCELLED)
+    raise click.exceptions.Exit(1)

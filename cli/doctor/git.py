@@ -1,4 +1,4 @@
-"""What git does with a run's files, what of them is not in git yet, and the clone's other work trees."""
+"""What git does with a run's files, how ledgers travel, and the clone's other work trees."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from faber_ledger.cli.setup.git import (
     settings_to_make,
 )
 from faber_ledger.cli.setup.hooks import describe_agents_alone, hint_to_install
-from faber_ledger.cli.worktrees.git import is_forgotten, require_work_tree, run_git
+from faber_ledger.cli.worktrees.git import is_forgotten, require_work_tree, run_git_without_variables
 from faber_ledger.files.change import without_block
 from faber_ledger.files.text import quote_word
 from faber_ledger.hooks.client_plugins import list_unanswered
@@ -56,7 +56,7 @@ OUR_LINES = {
 def check_repository(patient: Patient) -> Iterator[Finding]:
     """Look for a git that does not answer or refuses the repository, and for a merge that stopped at our files."""
     try:
-        inside = run_git("rev-parse", "--is-inside-work-tree", at=patient.root)
+        inside = run_git_without_variables("rev-parse", "--is-inside-work-tree", at=patient.root)
     except GitFailed as error:
         yield Finding("warning", error.message, error.hint)
         return
@@ -125,8 +125,8 @@ def check_stays(patient: Patient) -> Iterator[Finding]:
     """Look for tracked files that belong to one machine, or to one work tree."""
     if not patient.has_git:
         return
-    listed = os.fsdecode(run_git("ls-files", "-z", "--", ".fractary", at=patient.root).stdout).split("\0")
-    for path in listed:
+    listed = run_git_without_variables("ls-files", "-z", "--", ".fractary", at=patient.root).stdout
+    for path in os.fsdecode(listed).split("\0"):
         remove = f"run `git rm --cached {quote_word(path)}`, which leaves the file, and commit"
         if path in ACTIVE_FILES:
             what = f"git tracks {path}, which is this work tree's own: it conflicts in pull requests"
@@ -145,7 +145,7 @@ def check_carry(patient: Patient) -> Iterator[Finding]:
         what = "this project's ledgers travel in git refs, and this clone sends and fetches none"
         yield Finding("warning", what, "run `faber-ledger init --carry refs` to let it")
         return
-    if run_git("remote", "get-url", consent.remote, at=patient.root).returncode:
+    if run_git_without_variables("remote", "get-url", consent.remote, at=patient.root).returncode:
         what = f"the remote {consent.remote}, to which this clone sends its ledgers, does not exist"
         yield Finding("error", what, "run `faber-ledger init --carry refs --remote NAME`")
         return
@@ -153,7 +153,8 @@ def check_carry(patient: Patient) -> Iterator[Finding]:
         sent = Sent(run)
         if sent.problem and has_log(run):
             yield Finding("warning", f"{run.run_id} was not sent: {sent.problem}", "run `faber-ledger sync`")
-    listed = run_git("ls-files", "--", ".fractary/**/ledger.db", ".fractary/**/ledger-*.db", at=patient.root).stdout
+    ledgers = (".fractary/**/ledger.db", ".fractary/**/ledger-*.db")
+    listed = run_git_without_variables("ls-files", "--", *ledgers, at=patient.root).stdout
     if listed:
         what = f"git tracks {len(listed.splitlines())} ledger files, which travel in refs"
         yield Finding("warning", what, "run `faber-ledger init --carry refs`, and commit")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.reports.verify import run_findings
 from faber_ledger.cli.ui.progress import progress_over
-from faber_ledger.cli.worktrees.git import run_git
+from faber_ledger.cli.worktrees.git import run_git_without_variables
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.verify import LogProblem
@@ -48,7 +48,7 @@ class Patient:
     def has_git(self) -> bool:
         """Whether git itself says that the project lies in a work tree."""
         try:
-            done = run_git("rev-parse", "--is-inside-work-tree", at=self.root)
+            done = run_git_without_variables("rev-parse", "--is-inside-work-tree", at=self.root)
         except GitFailed:
             return False
         return done.returncode == 0 and done.stdout.strip() == b"true"

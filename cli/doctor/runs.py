@@ -1,4 +1,4 @@
-"""The runs: their places, permissions and backups, which one is active, open sessions, and what `verify` finds."""
+"""The runs: their places, permissions and backups, which one is active, what was set aside, what `verify` finds."""
 
 from __future__ import annotations
 

@@ -135,11 +135,7 @@ def _event_text(kind: str, event: dict[str, Any]) -> str:
 
 
 WORK = {True: ", with uncommitted changes", False: ", nothing uncommitted", None: ""}
-REASONS = {
-    "repeated": "the same delivery arrived twice",
-    "subagent": "it is about a subagent",
-    "no_session": "its client has no session on this run",
-}
+REASONS = {"repeated": "the same delivery arrived twice", "subagent": "it is about a subagent"}
 
 
 def _where(event: dict[str, Any]) -> str:

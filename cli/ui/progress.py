@@ -33,7 +33,7 @@ def progress(
     """
     count = 0
     has_place = sys.stderr.isatty() and not is_one_of_many and not (is_printing and sys.stdout.isatty())
-    if has_place and os.path.getsize(run.ledger_path) > LONG:
+    if has_place and _size_of_work(run) > LONG:
         with suppress(LedgerError, sqlite3.DatabaseError), read_log(run) as log:
             count = summarize(log).events
     if not count:
@@ -70,10 +70,15 @@ def progress_bars() -> Iterator[Callable[[int, str], Callable[[int], object]]]:
 
 
 def _size_of_work(run: Run) -> int:
+    """Return the bytes to read: the clone's log, or the published file where that has yet to be absorbed."""
+    return EACH_RUN + max(map(_size_of, (run.log_path, run.ledger_path)))
+
+
+def _size_of(path: str) -> int:
     try:
-        return EACH_RUN + os.lstat(run.ledger_path).st_size
-    except OSError:
-        return EACH_RUN
+        return os.lstat(path).st_size
+    except OSError:  # a kept run has no published file, and a fresh clone no log
+        return 0
 
 
 def _show_nothing(done: int) -> None:

@@ -109,14 +109,14 @@ def run_to_load(
     root: str,
     run_id: str | None,
     active: ActiveRun,
-    log: Callable[[str], None],
+    say: Callable[[str], None],
     *,
     records: bool,
     takes_up: bool = True,
 ) -> Run:
     """Return the run to load as `choose_run` does; its errors have the documents' words."""
     try:
-        return choose_run(root, run_id, active, log=log, records=records, takes_up=takes_up)
+        return choose_run(root, run_id, active, say=say, records=records, takes_up=takes_up)
     except NoActiveRun as error:
         no_workflow = texts.no_workflow_to_load(*_newest_run(root))
         more = [text for text in (active.problem, error.hint) if text]
@@ -260,12 +260,12 @@ def choose_run(
     *,
     records: bool = False,
     takes_up: bool = True,
-    log: Callable[[str], None] = warn,
+    say: Callable[[str], None] = warn,
 ) -> Run:
     """Return the run that a command is about: the named one, else the active one, else the one that a scan finds.
 
     A command that `records` takes the run up if it `takes_up`; a run that only the scan found becomes the active one.
-    `log` gets a line on what the scan found. Raises like `match_run`, NoActiveRun, and SeveralActiveRuns without a
+    `say` gets a line on what the scan found. Raises like `match_run`, NoActiveRun, and SeveralActiveRuns without a
     terminal.
     """
     if text is not None:
@@ -274,18 +274,18 @@ def choose_run(
         active = active or active_run(root)
         if active.problem and active.run_id is not None:
             warn(f"note: {active.problem}")
-        run = run_here(root, active.run_id) if active.run_id is not None else _scan(root, active, log)
+        run = run_here(root, active.run_id) if active.run_id is not None else _scan(root, active, say)
     if records:
         note_use(root, run.run_id, is_taken_up=takes_up)
     if records and active is not None and active.run_id is None:
         write_active_file(root, run.run_id)
-        log(f"✓ {run.run_id} is the active run of this work tree now")
+        say(f"✓ {run.run_id} is the active run of this work tree now")
     elif records and active is not None:
         name_if_none_is(root, active, run.run_id, warn)
     return run
 
 
-def _scan(root: str, active: ActiveRun, log: Callable[[str], None]) -> Run:
+def _scan(root: str, active: ActiveRun, say: Callable[[str], None]) -> Run:
     """Return the unfinished run of the work tree, or the one of several that the user chooses."""
     found = _with_states(find_runs(root))
     runs = [(run, state) for run, state in found if state.get("status") in progress.ACTIVE]
@@ -296,5 +296,5 @@ def _scan(root: str, active: ActiveRun, log: Callable[[str], None]) -> Run:
         warn(f"note: {active.problem}")
     if len(runs) > 1:
         return _ask_for_run(runs)
-    log(f"✓ Auto-detected active workflow: {runs[0][0].run_id}")
+    say(f"✓ Auto-detected active workflow: {runs[0][0].run_id}")
     return runs[0][0]

@@ -53,7 +53,7 @@ def make(root: str, plan: Plan, warn: Callable[[str], None]) -> None:
     git.require_work_tree(root)
     folder, branch = plan.folder, plan.branch
     _check_is_new(root, folder, branch)
-    done = git.run_git("worktree", "add", "--quiet", "-b", branch, "--", folder, at=root)
+    done = git.run_git_without_variables("worktree", "add", "--quiet", "-b", branch, "--", folder, at=root)
     forget_work_trees()
     if done.returncode == 0:
         return
@@ -88,9 +88,9 @@ def _check_is_new(root: str, folder: str, branch: str) -> None:
 
 def take_back(root: str, plan: Plan) -> None:
     """Remove a worktree that was created a moment ago, and its branch: no work is in it yet."""
-    git.run_git("worktree", "remove", "--force", "--", plan.folder, at=root)
+    git.run_git_without_variables("worktree", "remove", "--force", "--", plan.folder, at=root)
     forget_work_trees()
-    git.run_git("branch", "-D", "--", plan.branch, at=root)
+    git.run_git_without_variables("branch", "-D", "--", plan.branch, at=root)
 
 
 def state_member(root: str, at: float, created_by: str) -> dict[str, Any] | None:

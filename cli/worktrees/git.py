@@ -14,7 +14,7 @@ from faber_ledger.runs.git import top_above, work_tree_of
 from faber_ledger.runs.git_query import FOREIGN
 
 # These ask about other work trees: the variables that a git hook sets for its own would change the answers.
-run_git = functools.partial(git_command.run_git, without=FOREIGN)
+run_git_without_variables = functools.partial(git_command.run_git, without=FOREIGN)
 git = functools.partial(git_command.git, without=FOREIGN)
 
 
@@ -31,7 +31,7 @@ class Tree(NamedTuple):
 
 def require_work_tree(root: str) -> None:
     """Raise NoWorkTree unless git has a work tree here."""
-    done = run_git("rev-parse", "--is-inside-work-tree", at=root)
+    done = run_git_without_variables("rev-parse", "--is-inside-work-tree", at=root)
     if _is_refused_bare(done):
         raise _bare()
     if done.returncode:
@@ -54,7 +54,7 @@ def is_forgotten(root: str) -> bool:
 def refuse_bare(root: str) -> None:
     """Raise NoWorkTree in a bare repository: nothing that is written there could ever be committed."""
     try:
-        done = run_git("rev-parse", "--is-bare-repository", at=root)
+        done = run_git_without_variables("rev-parse", "--is-bare-repository", at=root)
     except LedgerError:
         return  # without git there is no repository
     if done.stdout.strip() == b"true" or _is_refused_bare(done):
@@ -118,7 +118,7 @@ def why_gone(tree: Tree, root: str) -> str | None:
 def can_add(root: str) -> bool:
     """Return whether git can create a worktree here: it needs a repository with a commit."""
     try:
-        return run_git("rev-parse", "--verify", "--quiet", "HEAD^{commit}", at=root).returncode == 0
+        return run_git_without_variables("rev-parse", "--verify", "--quiet", "HEAD^{commit}", at=root).returncode == 0
     except GitFailed:
         return False
 
@@ -140,7 +140,7 @@ def find_base_containing(tree: Tree) -> str | None:
 
 
 def _has(base: str, commit: str, at: str) -> bool:
-    fork = run_git("merge-base", base, commit, at=at)
+    fork = run_git_without_variables("merge-base", base, commit, at=at)
     if fork.returncode:
         return False  # the two have no commit in common
     parent = fork.stdout.decode().strip()
@@ -148,8 +148,8 @@ def _has(base: str, commit: str, at: str) -> bool:
         return True
     identity = ["-c", "user.name=faber-ledger", "-c", "user.email=faber-ledger@localhost"]
     squash = ["commit-tree", f"{commit}^{{tree}}", "-p", parent, "-m", "squashed"]
-    squashed = run_git(*identity, *squash, at=at).stdout.decode().strip()
-    return run_git("cherry", base, squashed, at=at).stdout.startswith(b"-")
+    squashed = run_git_without_variables(*identity, *squash, at=at).stdout.decode().strip()
+    return run_git_without_variables("cherry", base, squashed, at=at).stdout.startswith(b"-")
 
 
 def list_changes(tree: Tree) -> list[str]:

@@ -27,6 +27,30 @@ class OtherRun(NamedTuple):
     status: str | None
     is_at_home: bool
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the run is finished or has another branch, so that nobody needs to be asked."""
+        return self.status in progress.FINISHED or not self.is_at_home
+
+
+class Successor(NamedTuple):
+    """The run that is to become the active one of a work tree.
+
+    `about` is what it is about, as part of a name; `command` starts or resumes it in another worktree. With
+    `offers_worktree` its own command can make that worktree. `work_id` is a new run's.
+    """
+
+    root: str
+    run_id: str
+    about: str
+    command: str
+    offers_worktree: bool = False
+    work_id: str | None = None
+
+    def is_of_same_work(self, other: OtherRun) -> bool:
+        """Return whether the other run is of the same work item and can go on, so that it is better resumed."""
+        return self.work_id is not None and not other.is_over and is_about(self.root, other.run_id, self.work_id)
+
 
 def other_active_run(root: str, run_id: str) -> OtherRun | None:
     """Return the active run if it is another than `run_id`; not one that only its author makes active."""
@@ -37,21 +61,22 @@ def other_active_run(root: str, run_id: str) -> OtherRun | None:
     return OtherRun(active.run_id, status, can_be_on_branch(root, active.run_id))
 
 
-def conflict_lines(
-    root: str, active: str, run_id: str, about: str, command: str, choices: list[str], *, is_same: bool
-) -> list[str]:
-    """Return the warning of another active workflow (SPEC, section 5 and Example 4)."""
-    own = plan_worktree(root, about)
+def takeover_lines(new: Successor, other: OtherRun, choices: list[str]) -> list[str]:
+    """Return the warning of another active workflow (SPEC, section 5 and Example 4), or one line if that is over."""
+    if other.is_over:
+        where = "" if other.is_at_home else ", whose branch is another"
+        return [f"ℹ The active run was {other.run_id} ({other.status}){where}; {new.run_id} takes its place."]
+    own = plan_worktree(new.root, new.about)
     return [
         "⚠️  WARNING: Another workflow is active in this worktree",
-        f"   Active: {active}",
-        f"   New: {run_id}",
+        f"   Active: {other.run_id}",
+        f"   New: {new.run_id}",
         "",
-        *([GO_ON.format(active), ""] if is_same else []),
+        *([GO_ON.format(other.run_id), ""] if new.is_of_same_work(other) else []),
         "Recommendation: Use separate worktrees for concurrent workflows:",
         f"  git worktree add {quote_word(shorten_path(own.folder))} -b {own.branch}",
         f"  cd {quote_word(shorten_path(own.root))}",
-        f"  {command}",
+        f"  {new.command}",
         *choices,
         "",
     ]

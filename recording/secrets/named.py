@@ -54,7 +54,7 @@ EIGHT_CHARACTERS = Pattern(r"\S{8}")
 TWENTY_CHARACTERS = Pattern(r"\S{20}")
 REST_OF_WORD = Pattern(r"[!-~]*")
 NEXT_WORD = Pattern(r"[\s\u3000\"`]*([^\s\"`]+)")
-HASHES = frozenset(("sha1", "sha256", "sha512", "md5", "h1"))  # what follows their colon is no secret
+HASHES = frozenset(("sha1", "sha256", "sha512", "md5", "h1"))  # what follows their colon is not a secret
 HASHED = frozenset(("commit", "sha", "hash", "digest", "revision", "checksum", "fingerprint"))
 LEADING = "\"'`([{<*_„“«|"
 CODES = Pattern(
@@ -269,11 +269,9 @@ def _near(text: str, end: int, group: str, before: int) -> tuple[int, int] | Non
         at = rest.end() if rest else end
     for _ in range(most):
         found = NEXT_WORD.match(text, at, at + 4_096)
-        if found is None or found.start(1) >= end + len(line):
+        if found is None or found.start(1) >= end + len(line) or "[masked" in found[1]:
             break
         at = found.end()
-        if "[masked" in found[1]:
-            return None
         ahead, word, is_after_colon = _value_in(found[1])
         begin = found.start(1) + ahead
         if PUBLIC.fullmatch(word):

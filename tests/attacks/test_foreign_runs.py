@@ -23,7 +23,7 @@ from faber_ledger.ledger.union import write_union
 if TYPE_CHECKING:
     from pathlib import Path
 
-    Row = tuple[Any, ...]
+    from faber_ledger.ledger.encoding import Row
 
 SAID, PRIVATE, EVIL = "deploy only after Bob approves", "a private thought", "EVIL WORDS"
 OTHER_ID = "7ZZZZZZZZZZZZZZZZZZZZZZZZ1"

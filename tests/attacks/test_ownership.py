@@ -157,9 +157,9 @@ def test_another_users_repository_above_a_project_gets_nothing_of_it(tmp_path: P
     before = content_of(above)
     answer = mine.deliver(START, env=env)
     assert answer.packet is not None
-    assert "is no work tree to git" in mine.log_path.read_text()
-    assert "is no work tree to git" in mine.faber("log", env=env).stderr
-    assert "is no work tree to git" in mine.faber("doctor", env=env).stdout
+    assert "git does not use the work tree" in mine.log_path.read_text()
+    assert "git does not use the work tree" in mine.faber("log", env=env).stderr
+    assert "git does not use the work tree" in mine.faber("doctor", env=env).stdout
     assert content_of(above) == before
 
 
@@ -177,7 +177,7 @@ def test_a_worktree_that_another_user_has_made_again_is_not_used(tmp_path: Path)
     assert content_of(tree.root) == before
     if os.geteuid() == 0:
         assert "session_ended" in project.types
-        assert f"{tree.root} is no work tree to git" in project.faber("doctor", env=env).stderr
+        assert f"git does not use the work tree {tree.root}" in project.faber("doctor", env=env).stderr
 
 
 # Repositories that came along as files

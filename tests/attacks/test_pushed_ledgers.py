@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    Row = tuple[Any, ...]
+    from faber_ledger.ledger.encoding import Row
+
     Change = Callable[[Path], object]
 
 SAID, ONLY_HERE, LIE = "deploy only after Ann approves", "only here", "DEPLOY AT ONCE, approved"

@@ -50,14 +50,16 @@ def ledger(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def scripts(tmp_path: Path) -> str:
-    """Return a folder of revisions in which a second format follows the first."""
+def scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the folder of the revisions, which is replaced by one in which a second format follows the first."""
     own = Path(upgrade.SCRIPTS)
     folder = tmp_path / "a folder, 100% odd: scripts"
     (folder / "ledger").mkdir(parents=True)
     (folder / "env.py").write_text((own / "env.py").read_text())
     (folder / "ledger" / "0001.py").write_text((own / "ledger" / "0001_format_1.py").read_text())
     (folder / "ledger" / "0002.py").write_text(SECOND)
+    monkeypatch.setattr(upgrade, "SCRIPTS", str(folder))
+    monkeypatch.setattr(upgrade, "FORMATS", KNOWN)
     return str(folder)
 
 
@@ -68,14 +70,13 @@ def test_a_current_ledger_is_left_alone(ledger: Path) -> None:
     assert [path.name for path in ledger.parent.iterdir()] == ["ledger.db"]
 
 
-def test_an_upgrade_keeps_every_event(ledger: Path, scripts: str) -> None:
+@pytest.mark.usefixtures("scripts")
+def test_an_upgrade_keeps_every_event(ledger: Path) -> None:
     ledger.chmod(0o640)
     with Log.read(str(ledger)) as log:
         before = log.connection.execute("SELECT * FROM event").fetchall()
         heads = log.heads()
-    assert migrate_file(str(ledger), str(ledger.with_name("ledger.lock")), known=KNOWN, scripts=scripts) == Outcome(
-        1, 2
-    )
+    assert migrate_file(str(ledger), str(ledger.with_name("ledger.lock"))) == Outcome(1, 2)
     connection = sqlite3.connect(ledger)
     assert connection.execute("SELECT * FROM event").fetchall() == before
     assert connection.execute("SELECT seq, hash FROM head").fetchall() == heads
@@ -88,11 +89,10 @@ def test_an_upgrade_keeps_every_event(ledger: Path, scripts: str) -> None:
         Log.read(str(ledger))
 
 
-def test_a_dry_run_upgrades_only_a_copy(ledger: Path, scripts: str) -> None:
+@pytest.mark.usefixtures("scripts")
+def test_a_dry_run_upgrades_only_a_copy(ledger: Path) -> None:
     before = ledger.read_bytes()
-    assert migrate_file(
-        str(ledger), str(ledger.with_name("ledger.lock")), dry_run=True, known=KNOWN, scripts=scripts
-    ) == Outcome(1, 2)
+    assert migrate_file(str(ledger), str(ledger.with_name("ledger.lock")), dry_run=True) == Outcome(1, 2)
     assert ledger.read_bytes() == before
     assert {path.name for path in ledger.parent.glob("ledger*")} == {"ledger.db", "ledger.lock"}
 
@@ -111,7 +111,7 @@ def test_a_failed_upgrade_does_not_change_the_ledger(ledger: Path, scripts: str,
     statements = "".join(f"    op.get_bind().exec_driver_sql({text!r})\n" for text in mistake.split("; "))
     Path(scripts, "ledger", "0002.py").write_text(SECOND + statements)
     with pytest.raises(IntegrityError):
-        migrate_file(str(ledger), str(ledger.with_name("ledger.lock")), known=KNOWN, scripts=scripts)
+        migrate_file(str(ledger), str(ledger.with_name("ledger.lock")))
     assert ledger.read_bytes() == before
     assert {path.name for path in ledger.parent.glob("ledger*")} == {"ledger.db", "ledger.lock"}
 
@@ -129,29 +129,30 @@ def test_a_changed_event_is_seen_before_the_copy_replaces_the_ledger(ledger: Pat
     before = ledger.read_bytes()
     Path(scripts, "ledger", "0002.py").write_text(SECOND + changes)
     with pytest.raises(IntegrityError, match="would change event"):
-        migrate_file(str(ledger), str(ledger.with_name("ledger.lock")), known=KNOWN, scripts=scripts)
+        migrate_file(str(ledger), str(ledger.with_name("ledger.lock")))
     assert ledger.read_bytes() == before
 
 
-def test_nothing_runs_in_an_older_ledger_whose_schema_is_not_its_formats(ledger: Path, scripts: str) -> None:
+@pytest.mark.usefixtures("scripts")
+def test_nothing_runs_in_an_older_ledger_whose_schema_is_not_its_formats(ledger: Path) -> None:
     sqlite3.connect(ledger).execute("CREATE TRIGGER forge AFTER INSERT ON head BEGIN DELETE FROM projection; END")
     with pytest.raises(IntegrityError, match=re.escape(f"{ledger} does not have")):
-        migrate_file(str(ledger), str(ledger.with_name("ledger.lock")), known=KNOWN, scripts=scripts)
+        migrate_file(str(ledger), str(ledger.with_name("ledger.lock")))
 
 
-def test_a_killed_upgrades_leftovers_do_not_stop_the_next(ledger: Path, scripts: str) -> None:
+@pytest.mark.usefixtures("scripts")
+def test_a_killed_upgrades_leftovers_do_not_stop_the_next(ledger: Path) -> None:
     ledger.with_name("ledger.db.migrating").write_text("half a copy")
     ledger.with_name("ledger.db.migrating-journal").write_text("and its journal")
-    assert migrate_file(str(ledger), str(ledger.with_name("ledger.lock")), known=KNOWN, scripts=scripts) == Outcome(
-        1, 2
-    )
+    assert migrate_file(str(ledger), str(ledger.with_name("ledger.lock"))) == Outcome(1, 2)
     assert {path.name for path in ledger.parent.glob("ledger*")} == {"ledger.db", "ledger.lock"}
 
 
-def test_an_upgrade_waits_for_the_runs_lock(ledger: Path, scripts: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("scripts")
+def test_an_upgrade_waits_for_the_runs_lock(ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upgrade, "LOCK_SECONDS", 0.05)
     with RunLock(str(ledger.with_name("ledger.lock")), 1), pytest.raises(Exception, match="another process has held"):
-        migrate_file(str(ledger), str(ledger.with_name("ledger.lock")), known=KNOWN, scripts=scripts)
+        migrate_file(str(ledger), str(ledger.with_name("ledger.lock")))
 
 
 def test_a_ledger_of_a_newer_format_or_none_is_refused(ledger: Path) -> None:

@@ -13,8 +13,8 @@ from support.server_rows import FIRST, put_state, stored
 from support.team_server import Team
 from support.team_server import fresh as make_fresh
 
+from faber_ledger.migrations import upgrade
 from faber_ledger.migrations.server_upgrade import upgrade_server
-from faber_ledger.migrations.upgrade import SCRIPTS
 from faber_ledger.projections.fold import NAMES
 
 if TYPE_CHECKING:
@@ -192,13 +192,16 @@ def test_a_link_in_the_place_of_a_state_is_neither_followed_nor_replaced(team: T
     assert (second.state_path.is_symlink(), outside.read_bytes()) == (True, before)
 
 
-def test_an_upgrade_keeps_the_newest_document_of_each_run(cluster: Cluster, tmp_path: Path) -> None:
+def test_an_upgrade_keeps_the_newest_document_of_each_run(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A server of an older program had several documents of a run."""
     before = tmp_path / "migrations"
-    shutil.copytree(SCRIPTS, before, ignore=shutil.ignore_patterns("0003*", "__pycache__"))
+    shutil.copytree(upgrade.SCRIPTS, before, ignore=shutil.ignore_patterns("0003*", "__pycache__"))
     with fresh_database(cluster, is_upgraded=False) as database:
-        with database.connect() as connection:
-            assert upgrade_server(connection, str(before)).after == "0002"
+        with database.connect() as connection, monkeypatch.context() as older:
+            older.setattr(upgrade, "SCRIPTS", str(before))
+            assert upgrade_server(connection).after == "0002"
         with database.connect(database.login()) as connection:
             connection.execute("SELECT faber_ledger.register_project(%s, 'app')", [FIRST])
             for name, run_id, at in (("a", RUN, EVENING), ("b", RUN, NOON), ("c", "other", "zzz")):

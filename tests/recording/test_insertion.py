@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from support.forged_events import forged_row
 from support.sample_log import RUN, append_sample, write_run
@@ -17,7 +17,7 @@ from faber_ledger.recording.insertion import insert_passing, write_blocks
 from faber_ledger.runs.layouts import find_run
 
 if TYPE_CHECKING:
-    Row = tuple[Any, ...]
+    from faber_ledger.ledger.encoding import Row
 
 
 def offer(rows: list[Row]) -> Log:

@@ -11,7 +11,7 @@ from faber_ledger.ledger.encoding import COLUMNS, HASH, INSERT, ROW, canonical, 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    Row = tuple[Any, ...]
+    from faber_ledger.ledger.encoding import Row
 
 FORGED_ID = "7ZZZZZZZZZZZZZZZZZZZZZZZZ0"
 HUGE = 2**53 - 1
