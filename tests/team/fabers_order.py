@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from team.machine import Clock, Machine, read_events, states_in
 from team.programs import install
-from team.remote import events_at, ledgers_at, open_sessions, wait_for_senders
+from team.remote import ledgers_at, open_sessions, wait_for_senders
 from team.site import Site
 
 if TYPE_CHECKING:

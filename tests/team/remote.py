@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.fold import fold
-
 from team.machine import read_events
 
 if TYPE_CHECKING:

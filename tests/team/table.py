@@ -59,7 +59,9 @@ OF_REFS = {
         "ends of clients",
         "difference: end not at the remote",
     ],
-    "**events not at the remote before anybody called `sync`** (recorded since the last one was sent)": ["not sent yet"],
+    "**events not at the remote before anybody called `sync`** (recorded since the last one was sent)": [
+        "not sent yet"
+    ],
     "**files of ours in pull requests**": ["files of ours in pull requests"],
     "**hooks that changed `git status`**": ["difference: status changed"],
 }

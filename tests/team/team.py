@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 PROTOCOL = "plugins/faber/docs/workflow-orchestration-protocol.md"
 IGNORED = ".claude/\n*.log\n"
-# Where ledgers travel in refs, git ignores FABER's states too, as its own rules do: then none of a run's files is in git.
-RUN_FILES = ".fractary/runs/*/state.json\n.fractary/runs/*/metadata.json\n.fractary/faber/runs/**/state*.json\n"
+# Where ledgers travel in refs, git ignores the other files of runs, too, as FABER's own rules do with its states.
+RUN_FILES = ".fractary/**/runs/**/state*.json\n.fractary/**/runs/**/metadata.json\n"
 
 
 @dataclass
