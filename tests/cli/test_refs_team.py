@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from support.clones import STATE, Clone
 from support.sizes import few, pick
 from team.fabers_order import Order, Way, play, run_of
 from team.programs import install
@@ -114,6 +115,22 @@ def test_clones_that_fetch_between_each_others_sessions_lose_nothing(tmp_path: P
     assert pair.lost() == 0
     assert pair.order.counts["sessions without an end at the remote"] == 0
     assert pair.order.counts["hooks that changed git's status"] == 0
+
+
+def test_resolve_settles_a_state_that_has_no_ledger_beside_it(tmp_path: Path) -> None:
+    clone = Clone.first(tmp_path / "one", driver=False)
+    clone.git("init", "-q", "--bare", "../origin.git")
+    clone.git("remote", "add", "origin", "../origin.git")
+    clone.faber("init", "--git-only", "--no-pre-commit", "--carry", "refs", "--no-auto-send")
+    clone.forget_driver()
+    clone.commit("refs")
+    for branch, note in (("side", 1), ("main", 2)):
+        clone.git("checkout", "-q", "-B", branch, "main")
+        clone.change(notes={"a": note}, updated_at=f"2026-01-0{note}T10:00:00Z")
+        clone.commit(branch)
+    clone.git("merge", "side", code=1)
+    assert clone.faber("resolve").stdout.startswith(f"resolved  {STATE}")
+    assert clone.git("ls-files", "--unmerged") == ""
 
 
 @pytest.mark.long
