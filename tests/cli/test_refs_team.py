@@ -27,7 +27,7 @@ LOSSES = (
 @pytest.mark.long
 @pytest.mark.parametrize(("ignores_state", "returns_to_main"), few([(True, False), (False, False), (True, True)], 1))
 def test_fabers_order_goes_as_without_the_program(ignores_state: bool, returns_to_main: bool, tmp_path: Path) -> None:
-    size = {"issues": pick(3, 8), "developers": pick(3, 4)}
+    size = {"issues": pick(2, 8), "developers": pick(3, 4)}
     control, order = [
         play(tmp_path / str(carry), Way(carry, ignores_state, returns_to_main), install(), **size)
         for carry in (None, "refs")
