@@ -64,7 +64,8 @@ def _senders(clones: list[Path]) -> Iterator[Path]:
         yield from [Path(os.fsdecode(line)) for line in listed.splitlines() if line.endswith(b" sync --background")]
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if (process / "cmdline").read_bytes().endswith(SENDER):
+            words = (process / "cmdline").read_bytes()
+            if not words or words.endswith(SENDER):  # a process that is about to be the program has no words yet
                 root = Path(os.readlink(process / "cwd"))
                 if any(root == clone or clone in root.parents for clone in clones):
                     yield process
