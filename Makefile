@@ -27,7 +27,7 @@ help:
 	@echo 'make bench-quick   measure a little, and print it'
 	@echo 'make faults        break every write of a hook and of three commands, and the server; the former goes into docs/internals/RELIABILITY.md'
 	@echo 'make soak          break everything at once for MINUTES=10; what was lost goes into docs/internals/RELIABILITY.md'
-	@echo 'make team          let a team work with git for WEEKS=2, from SEED=1 on, in SEEDS=1 repositories'
+	@echo 'make team          let a team work with git for WEEKS=2, from SEED=1 on, in SEEDS=1 repositories, with CARRY=tree or refs'
 	@echo 'make fuzz          mutate all input from outside, SECONDS=60 each, guided by coverage (Linux)'
 	@echo 'make lock          renew requirements.lock'
 	@echo 'make release       build the sdist and the wheel of the commit, try both, and put them into dist/'
@@ -94,7 +94,7 @@ soak: .venv/test
 	cd tests && ../$(BIN)/python -m faults.soak $(or $(MINUTES),10) $(SEED)
 
 team: .venv/test
-	cd tests && ../$(BIN)/python -m team.simulate --weeks $(or $(WEEKS),2) --seed $(or $(SEED),1) --seeds $(or $(SEEDS),1)
+	cd tests && ../$(BIN)/python -m team.simulate --weeks $(or $(WEEKS),2) --seed $(or $(SEED),1) --seeds $(or $(SEEDS),1) --carry $(or $(CARRY),tree)
 
 fuzz: .venv/test .venv/fuzz
 	$(BIN)/python tests/fuzz/guided.py $(or $(SECONDS),60)

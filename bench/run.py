@@ -19,6 +19,7 @@ from growth import RELOADS, list_long_runs, measure_growth
 from many_runs import measure_many_runs
 from measure import Process, Row, count_instructions, measure
 from memory import OPERATIONS
+from refs import measure_refs
 from report import list_missed, write_instructions, write_table
 from results import digest_code, name_commit, write_part
 from server import measure_server
@@ -105,6 +106,8 @@ def main() -> None:
         rows += measure_import(stage, events, few)
         print("measuring many runs …", file=sys.stderr)
         rows += measure_many_runs(stage, quick=quick)
+        print("measuring ledgers in git refs …", file=sys.stderr)
+        rows += measure_refs(stage, quick=quick)
         print("measuring what a hostile repository may bring …", file=sys.stderr)
         rows += measure_worst(stage, quick=quick)
         print("measuring what the packet says …", file=sys.stderr)

@@ -173,7 +173,8 @@ def _project(found: list[Conflict], results: list[Result]) -> None:
             if not lacks_ledger(run):
                 record_before_projecting(run, now(), warn=warn)
                 reproject(run, rebuild=True, warn=warn)
-                git("add", "--", run.ledger_path)
+                if os.path.lexists(run.ledger_path):  # not where ledgers travel in refs
+                    git("add", "--", run.ledger_path)
             is_in_conflict = run.shown(run.state_path) in [conflict.path for conflict in found]
             if is_in_conflict or (os.path.lexists(run.state_path) and not is_left_out(run.state_path, run.root)):
                 git("add", "--", run.state_path)

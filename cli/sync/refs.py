@@ -31,11 +31,12 @@ LARGEST = {LEDGER: 1 << 30, STATE: 64 << 20, METADATA: 1 << 20}  # bytes
 LONGEST_MESSAGE, LARGEST_COMMIT = 4096, 1 << 20
 WHO = "faber-ledger <faber-ledger@localhost>"
 # Nothing that a user has set for his own fetches and pushes changes these: no hook runs, no tag or submodule goes
-# along, and a partial clone gets the files, too.
+# along.
 FETCH = (
     *("fetch", "--quiet", "--no-tags", "--no-prune", "--no-recurse-submodules", "--no-write-fetch-head", "--refmap="),
-    *("--no-filter", "--no-auto-maintenance"),
+    "--no-auto-maintenance",
 )
+WHOLE = "--no-filter"  # a partial clone gets the files, too; before a `--filter` git would miss what that leaves out
 PUSH = ("push", "--porcelain", "--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no")
 OWN_SETTINGS = ("-c", "core.hooksPath=/dev/null", "-c", "push.pushOption=")
 UNCHECKED = ("-c", "fetch.fsckObjects=false")  # where nothing is kept
@@ -121,7 +122,7 @@ class Remote:
         """Fetch the refs of these names with their history; raises GitFailed."""
         wanted = "".join([f"+{SENT}{name}:{self.fetched(name)}\n" for name in names])
         if wanted:
-            self._git(*FETCH, "--stdin", "--", self.name, content=wanted.encode())
+            self._git(*FETCH, WHOLE, "--stdin", "--", self.name, content=wanted.encode())
 
     def fetched(self, name: str) -> str:
         """Return the ref into which a run's ref is fetched."""

@@ -1,5 +1,6 @@
 """Clones, one of them without drivers, a worktree and a bare remote work on one run at random: no event is lost.
 
+Ledgers travel with the code, or in git refs: then each end starts a process that sends, while the walk goes on.
 `THREE_CLONES_SEED` chooses the walk, which a failure prints, and `THREE_CLONES_STEPS` its length.
 """
 
@@ -16,9 +17,10 @@ import pytest
 from support.program import path_with_program
 from support.project import Project, answer_of
 from support.sizes import pick
+from team.remote import events_at, wait_for_senders
 
 from faber_ledger.ledger.log import Log
-from faber_ledger.projections.fold import blocks_of, text_of
+from faber_ledger.projections.fold import blocks_of, fold, text_of
 
 SEED = int(os.environ.get("THREE_CLONES_SEED", "0")) or random.SystemRandom().randrange(1, 10**9)
 STEPS = int(os.environ.get("THREE_CLONES_STEPS", "0")) or pick(30, 200)
@@ -72,32 +74,39 @@ WEIGHTS = {
     "restore": 3,
     "clean": 2,
 }
+OF_REFS = {"sync": 8, "fetch": 6, "lose_remote": 3, "reach_remote": 6}
 
 
 class World:
     """The clones; `walk` is what they did so far, `acknowledged` every event that a command has recorded."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, folder: Path, seed: int, carry: str) -> None:
         self.chance = random.Random(seed)
+        self.has_refs = carry == "refs"
+        self.weights = WEIGHTS | OF_REFS if self.has_refs else WEIGHTS
+        self.remote = folder / "remote.git"
         self.walk: list[str] = []
         self.acknowledged: set[str] = set()
         first = Project.made(folder / "one")
+        first.git("init", "--bare", "--quiet", "--initial-branch=main", str(self.remote))
+        first.git("remote", "add", "origin", str(self.remote))
         assert first.faber("session-load").returncode == 0
-        assert first.faber("init", "--git-only").returncode == 0
+        options = ("init", "--git-only", "--carry", carry)
+        assert first.faber(*options).returncode == 0
         first.git("add", "--all")
         first.git("commit", "-m", "A run")
-        first.git("init", "--bare", "--quiet", "--initial-branch=main", str(folder / "remote.git"))
-        first.git("remote", "add", "origin", str(folder / "remote.git"))
         first.git("push", "--quiet", "--set-upstream", "origin", "main")
+        if self.has_refs:
+            assert first.faber("sync").returncode == 0
         clones = [first]
         for name in ("two", "three", "four"):
-            first.git("clone", "--quiet", str(folder / "remote.git"), str(folder / name))
+            first.git("clone", "--quiet", "-c", "fetch.prune=true", str(self.remote), str(folder / name))
             clones.append(Project(folder / name, hostname=name))
         first.git("worktree", "add", "--quiet", "-b", "side-tree", str(folder / "tree"))
         self.trees = [*clones, Project(folder / "tree", hostname="one")]
         self.main = {clone.root: "side-tree" if clone.root.name == "tree" else "main" for clone in self.trees}
         for tree in self.trees:
-            assert tree.faber("init", "--git-only", "--pre-commit").returncode == 0
+            assert tree.faber(*options, "--pre-commit").returncode == 0
             assert tree.faber("run", "resume", tree.run_id).returncode == 0
             self.keep(tree)
         self.bare = clones[-1]  # of drivers, as a hosting site is: `resolve` settles its conflicts
@@ -106,7 +115,7 @@ class World:
     def step(self) -> None:
         """Do one thing somewhere."""
         tree = self.chance.choice(self.trees)
-        (name,) = self.chance.choices(list(WEIGHTS), list(WEIGHTS.values()))
+        (name,) = self.chance.choices(list(self.weights), list(self.weights.values()))
         self.walk.append(f"{tree.root.name}: {name}")
         getattr(self, name)(tree)
 
@@ -267,6 +276,36 @@ class World:
         marks = names.get(verb, ("REVERT_HEAD",))
         return any((tree.root / output(tree, "rev-parse", "--git-path", mark).strip()).exists() for mark in marks)
 
+    # What only git refs know
+
+    def sync(self, tree: Project) -> None:
+        """Exchange the run with its ref; a remote that is away is said, by its own code."""
+        done = tree.faber("sync")
+        self.walk[-1] += f" -> {done.returncode}: {done.stdout}{done.stderr}"
+        assert done.returncode == (0 if self._is_reached(tree) else 13)
+
+    def fetch(self, tree: Project) -> None:
+        self.git(tree, "fetch", "--quiet", "--prune")
+
+    def lose_remote(self, tree: Project) -> None:
+        self.git(tree, "remote", "set-url", "origin", str(self.remote.with_name("away.git")))
+
+    def reach_remote(self, tree: Project) -> None:
+        self.git(tree, "remote", "set-url", "origin", str(self.remote))
+
+    def _is_reached(self, tree: Project) -> bool:
+        return output(tree, "remote", "get-url", "origin").strip() == str(self.remote)
+
+    def settle_refs(self) -> None:
+        """Let each clone exchange the run, as its next session's end would, once what was started has ended."""
+        for tree in self.trees:
+            self.reach_remote(tree)
+        assert wait_for_senders([tree.root for tree in self.trees])
+        for tree in [*self.trees, *self.trees]:
+            self.walk.append(f"{tree.root.name}: settles")
+            self.sync(tree)
+            self.keep(tree)
+
     # The end
 
     def settle(self) -> None:
@@ -297,9 +336,37 @@ def output(tree: Project, *arguments: str) -> str:
 
 
 @pytest.mark.long
+def test_clones_with_refs_end_with_every_event(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", path_with_program())
+    monkeypatch.delenv("CI", raising=False)
+    world = World(tmp_path, SEED, "refs")
+    try:
+        for _ in range(STEPS):
+            world.step()
+        world.settle_refs()
+        (there,) = events_at(world.remote).values()
+        assert there.keys() == world.acknowledged
+        for tree in world.trees:
+            assert not tree.ledger_path.exists()
+            with Log.read(str(tree.clones_log)) as log:
+                recorded = list(log.stream())
+                assert {one["id"] for one in recorded} == there.keys()
+            if world.has_run(tree):
+                # The branch may not be the run's, or another work tree of the clone may have fetched.
+                assert tree.faber("seal", tree.run_id).returncode == 0
+                assert text_of(blocks_of(tree.state)) == text_of(fold(recorded))
+                verified = tree.faber("verify", tree.run_id)
+                assert verified.returncode == 0, verified.stdout
+        assert len(there) > STEPS / 4
+    except BaseException:
+        report(world)
+        raise
+
+
+@pytest.mark.long
 def test_three_clones_end_with_the_same_log_and_every_event(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", path_with_program())
-    world = World(tmp_path, SEED)
+    world = World(tmp_path, SEED, "tree")
     try:
         for _ in range(STEPS):
             world.step()
@@ -316,6 +383,10 @@ def test_three_clones_end_with_the_same_log_and_every_event(tmp_path: Path, monk
             assert ids == logs[0][1]
         assert len(logs[0][1]) > STEPS / 4
     except BaseException:
-        print("\n".join(world.walk[-40:]))  # noqa: T201 -- pytest shows it with the failure
-        print(f"to walk this way again: THREE_CLONES_SEED={SEED} THREE_CLONES_STEPS={STEPS}")  # noqa: T201 -- the way to repeat a failure
+        report(world)
         raise
+
+
+def report(world: World) -> None:
+    print("\n".join(world.walk[-40:]))  # noqa: T201 -- pytest shows it with the failure
+    print(f"to walk this way again: THREE_CLONES_SEED={SEED} THREE_CLONES_STEPS={STEPS}")  # noqa: T201 -- the way to repeat a failure

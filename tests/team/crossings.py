@@ -90,7 +90,8 @@ def two_branches(team: Team, machine: Machine) -> Iterator[None]:
     desk.pull(second)
     if not desk.git("pull", "-q", "--no-rebase", "--no-edit", "origin", "main", may_fail=True):
         desk.settle("two branches")
-    desk.faber("seal", run)
+    if not team.has_refs:
+        desk.faber("seal", run)
     desk.commit(f"Finish {run}")
     desk.push(second)
     other.is_ready = True
@@ -118,7 +119,8 @@ def backport(team: Team, machine: Machine) -> Iterator[None]:
     desk, branch = Desk(team, machine, machine.main), team.new_name("backport-")
     desk.update_main()
     desk.git("fetch", "-q", "origin")
-    asked = ("log", "-40", "--no-merges", "--diff-filter=M", "--format=%H %s", "main", "--", ".fractary/**/ledger*.db")
+    kind, files = ("A", "code*") if team.has_refs else ("M", ".fractary/**/ledger*.db")
+    asked = ("log", "-40", "--no-merges", f"--diff-filter={kind}", "--format=%H %s", "main", "--", files)
     lines = machine.git(machine.main, *asked).output.splitlines()
     chosen = [line.split(maxsplit=1)[0] for line in lines if "Work on" in line or "Before" in line]
     if not chosen:

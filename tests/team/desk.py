@@ -156,7 +156,9 @@ class Desk:
         if self.git("checkout", "-q", *words, may_fail=True):
             return True
         self.team.counts["checkouts refused"] += 1
-        if self.machine.program.folder is not None:
+        if self.team.has_refs:
+            self.team.differ("checkout refused", f"{self.machine.name}: {' '.join(words)}")
+        elif self.machine.program.folder is not None:
             self.faber("seal")
         self.git("commit", "-qam", "Save the session", may_fail=True)
         return self.git("checkout", "-q", *words)

@@ -26,6 +26,7 @@ SETTINGS = {
     "core.fsync": "none",
     "advice.detachedHead": "false",
     "init.defaultBranch": "main",
+    "fetch.prune": "true",
 }
 HOOKS = {
     "SessionStart": "session-start",
@@ -59,8 +60,9 @@ class Answer:
 
 
 def plain_environment(clock: Clock, who: str) -> dict[str, str]:
-    """Return an environment with a quiet git and the simulation's time, and nothing of the caller's clients."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "CLAUDE", "FABER"))}
+    """Return an environment with a quiet git and the simulation's time, and nothing of the caller's clients or CI."""
+    others = ("GIT_", "CLAUDE", "FABER")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(others) and name != "CI"}
     kept |= {"GIT_CONFIG_COUNT": str(len(SETTINGS)), "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
     for number, (name, value) in enumerate(SETTINGS.items()):
         kept |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from team import crossings, stories
 from team.programs import install
 from team.sync import settle_all
+from team.sync_refs import settle_refs
 from team.table import lines_of, write_page
 from team.team import Team
 
@@ -28,9 +29,9 @@ WEEK = 7 * 24 * 60 * 60
 MINUTES = (5, 10, 20, 60, 90, 120)  # between two steps
 
 
-def simulate(folder: Path, seed: int, weeks: float, programs: dict[str, Program]) -> Team:
+def simulate(folder: Path, seed: int, weeks: float, programs: dict[str, Program], carry: str = "tree") -> Team:
     """Let a team work for some weeks and to the end of what it has begun, then synchronize its clones."""
-    team = Team(folder, seed, programs)
+    team = Team(folder, seed, programs, carry)
     people = ["ann", "bob", "bob beside", "cem", "dee", "eve"]
     at_work: dict[str, Iterator[None]] = {}
     end = team.clock.now + int(weeks * WEEK)
@@ -46,7 +47,10 @@ def simulate(folder: Path, seed: int, weeks: float, programs: dict[str, Program]
         except ValueError as error:  # a state.json that is no JSON, which nobody can work with
             team.differ("unreadable", f"{name}: {error}")
             del at_work[name]
-    settle_all(team)
+    if team.has_refs:
+        settle_refs(team)
+    else:
+        settle_all(team)
     return team
 
 
@@ -74,11 +78,11 @@ class Outcome(NamedTuple):
     report: str
 
 
-def simulate_seed(seed: int, weeks: float) -> Outcome:
+def simulate_seed(seed: int, weeks: float, carry: str) -> Outcome:
     """Simulate one team in folders of its own, and print how it went."""
     begun, folder = time.monotonic(), Path(tempfile.mkdtemp(prefix="faber-team-"))
     try:
-        team = simulate(folder / "team", seed, weeks, install())
+        team = simulate(folder / "team", seed, weeks, install(), carry)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     say(f"seed {seed}: {len(team.differences)} differences, {time.monotonic() - begun:.0f} s")
@@ -91,15 +95,17 @@ def main(words: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=1, help="how many, from SEED on")
     parser.add_argument("--weeks", type=float, default=1)
+    parser.add_argument("--carry", choices=["tree", "refs"], default="tree", help="how ledgers travel")
     parser.add_argument("--print", action="store_true", help="do not write the table into docs/guides/TEAM.md")
     given = parser.parse_args(words)
     seeds = range(given.seed, given.seed + given.seeds)
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-        outcomes = list(pool.map(simulate_seed, seeds, [given.weeks] * len(seeds)))
+        each = [[value] * len(seeds) for value in (given.weeks, given.carry)]
+        outcomes = list(pool.map(simulate_seed, seeds, *each))
     for outcome in outcomes:
         say(outcome.report)
-    say("\n".join(lines_of(outcomes, given.weeks)))
-    if not given.print:
+    say("\n".join(lines_of(outcomes, given.weeks, given.carry)))
+    if not given.print and given.carry == "tree":
         write_page(outcomes, given.weeks)
     return int(any(outcome.report for outcome in outcomes))
 
@@ -111,7 +117,7 @@ def report(team: Team, weeks: float) -> str:
         first = next(one for one in team.differences if one.kind == kind)
         lines += ["", f"{kind}: {first.text}", *team.history[max(first.at - 60, 0) : first.at]]
     if lines:
-        lines.append(f"to repeat: make team SEED={team.seed} WEEKS={weeks:g}")
+        lines.append(f"to repeat: make team SEED={team.seed} WEEKS={weeks:g} CARRY={team.carry}")
     return "\n".join(lines)
 
 

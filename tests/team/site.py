@@ -81,6 +81,10 @@ class Site:
         assert code in (0, 1), said
         return sorted(set(said.splitlines()[1:])) if code else []
 
+    def files(self, branch: str) -> list[str]:
+        """Return the files that a pull request of a branch changes."""
+        return self._git("diff", "--name-only", f"main...{branch}").splitlines()
+
     def is_united(self, branch: str) -> bool:
         """Return whether a merge on a branch united what two clones had changed in one run: no rebase repeats that."""
         for merge in self._git("rev-list", "--merges", f"main..{branch}").split():

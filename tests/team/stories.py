@@ -103,6 +103,8 @@ def make_ready(desk: Desk, run: str, one: PullRequest | None, branch: str, clien
     team, chance = desk.team, desk.team.chance
     kind = "one run"
     how = chance.choice(("run finish", "run finish", "FABER", "FABER", "FABER, not sealed", "seal", "later"))
+    if team.has_refs:
+        how = chance.choice(("nothing", "nothing", "FABER"))
     if how == "later":  # a draft is opened first
         desk.push(branch)
         one = one or team.site.open(branch, kind, is_ready=False)
@@ -113,9 +115,9 @@ def make_ready(desk: Desk, run: str, one: PullRequest | None, branch: str, clien
     team.counts[f"ready by {how}"] += 1
     if how == "seal":
         desk.faber("seal")
-    else:
+    elif how != "nothing":
         desk.finish(run, "command" if how == "run finish" else "FABER")
-    if how == "FABER" and desk.machine.program.folder is not None:
+    if how == "FABER" and desk.machine.program.folder is not None and not team.has_refs:
         desk.faber("seal")
     is_unsealed = how == "FABER, not sealed" and desk.machine.seals_by == "nothing"
     desk.commit(f"Finish {run}")
@@ -138,6 +140,10 @@ def get_merged(desk: Desk, one: PullRequest) -> Iterator[None]:
     for _ in range(chance.randint(0, 4)):
         yield
     way = chance.choice(WAYS)
+    ours = [name for name in team.site.files(one.branch) if name.startswith(".fractary/")]
+    team.counts["files of ours in pull requests"] += len(ours)
+    if ours and team.has_refs:
+        team.differ("file of ours", f"#{one.number}: {', '.join(ours)}")
     for _ in range(5):
         found = team.site.merge(one, way)
         outcome = f": in conflict: {', '.join(found)}" if found else ""
@@ -184,7 +190,7 @@ def after_merge(desk: Desk, client: Client | None, run: str) -> Iterator[None]:
     yield
     desk.update_main()
     if desk.machine.at_work == run:
-        desk.finish(run, desk.team.chance.choice(("command", "FABER")))
+        desk.finish(run, "FABER" if desk.team.has_refs else desk.team.chance.choice(("command", "FABER")))
     if client is not None and client.name:
         desk.end_client(client)
     yield

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from team.desk import Desk
 from team.machine import read_events, states_in
@@ -81,6 +81,11 @@ def compare(team: Team, machines: list[Machine]) -> None:
         if dirty:
             team.differ("clones differ", f"{machine.name} is not clean: {dirty}")
     team.counts["runs"] = len(runs)
+    count_lost(team, runs)
+
+
+def count_lost(team: Team, runs: dict[str, dict[str, Any]]) -> None:
+    """Look for every event that was ever recorded in the runs as all clones have them in the end."""
     for run, seen in team.seen.items():
         lost = seen.keys() - runs.get(run, {}).keys()
         team.counts["events"] += len(seen)

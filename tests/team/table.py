@@ -54,12 +54,24 @@ FOUND = {
     "**hooks that failed / tracebacks**": ["difference: hook failed", "difference: traceback"],
     "all differences": ["difference: *"],
 }
+OF_REFS = {
+    "**ends of clients that were recorded / not at the remote before anybody called `sync`**": [
+        "ends of clients",
+        "difference: end not at the remote",
+    ],
+    "**events not at the remote before anybody called `sync`** (recorded since the last one was sent)": [
+        "not sent yet"
+    ],
+    "**files of ours in pull requests**": ["files of ours in pull requests"],
+    "**hooks that changed `git status`**": ["difference: status changed"],
+}
 
 
-def lines_of(outcomes: list[Outcome], weeks: float) -> list[str]:
+def lines_of(outcomes: list[Outcome], weeks: float, carry: str = "tree") -> list[str]:
     """Return the page's lines."""
     total = summed([one.counts for one in outcomes])
-    rows = [f"| {name} | {cell(total, wanted)} |" for name, wanted in {**DONE, **FOUND}.items()]
+    wanted = {**DONE, **FOUND} if carry == "tree" else {**DONE, **OF_REFS, **FOUND}
+    rows = [f"| {name} | {cell(total, names)} |" for name, names in wanted.items()]
     seeds = ", ".join([str(one.seed) for one in outcomes])
     return ["", f"| {weeks:g} weeks each, seeds {seeds} | |", "|---|--:|", *rows]
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from support.digests import keyed_digest
 
 from team.machine import BEGIN, Answer, Clock, Machine
+from team.remote import wait_for_senders
 from team.site import Site
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 PROTOCOL = "plugins/faber/docs/workflow-orchestration-protocol.md"
 IGNORED = ".claude/\n*.log\n"
+# Where ledgers travel in refs, git ignores the other files of runs, too, as FABER's own rules do with its states.
+RUN_FILES = ".fractary/**/runs/**/state*.json\n.fractary/**/runs/**/metadata.json\n"
 
 
 @dataclass
@@ -49,15 +52,17 @@ class Difference:
 class Team:
     """Machines, a site and a clock. Each event that was ever seen is kept here, to be looked for at the end."""
 
-    def __init__(self, folder: Path, seed: int, programs: dict[str, Program]) -> None:
+    def __init__(self, folder: Path, seed: int, programs: dict[str, Program], carry: str = "tree") -> None:
         self.folder = folder
         self.seed = seed
+        self.carry = carry
         self.chance = random.Random(seed)
         self.clock = Clock()
         self.history: list[str] = []
         self.counts: Counter[str] = Counter()
         self.differences: list[Difference] = []
         self.seen: dict[str, dict[str, str | None]] = {}  # each run's events that were recorded: id and digest
+        self.ended: dict[str, set[str]] = {}  # each run's ends of clients that were recorded: their digests
         self.unseen: set[str | None] = set()  # runs that a tool started, and whose branch was left before any hook
         self.names = 0
         self.site = Site(folder / "site", self.clock)
@@ -83,6 +88,11 @@ class Team:
     def new_run(self, who: str) -> str:
         return f"p-{self.new_name('')}-run-{who}"
 
+    @property
+    def has_refs(self) -> bool:
+        """Whether ledgers travel in git refs, and nobody calls a command to make a run ready."""
+        return self.carry == "refs"
+
     # The beginning
 
     def _begin(self, programs: dict[str, Program]) -> None:
@@ -90,13 +100,14 @@ class Team:
         first = self._add("laptop", this, seals_by="hook")
         root = first.main
         root.mkdir(parents=True)
-        (root / ".gitignore").write_text(IGNORED)
+        (root / ".gitignore").write_text(IGNORED + RUN_FILES * self.has_refs)
         (root / "code.txt").write_text("code\n")
         (root / PROTOCOL).parent.mkdir(parents=True)
         (root / PROTOCOL).write_text("# Orchestration\n\nOne step after the other.\n")
         self.git(first, root, "init", "-q")
-        self.faber(first, root, "init", "--git-only", "--pre-commit")
-        for words in ("add -A", "commit -qm Begin", f"remote add origin {self.site.url}", "push -qu origin main"):
+        self.git(first, root, "remote", "add", "origin", self.site.url)
+        self._set_up(first)
+        for words in ("add -A", "commit -qm Begin", "push -qu origin main"):
             self.git(first, root, *words.split())
         self.git(first, root, "push", "-q", "origin", "main:release")
         self.git(first, root, "remote", "set-head", "origin", "main")
@@ -110,11 +121,16 @@ class Team:
             machine = self._add(name, program, seals_by=seals_by)
             self.git(machine, self.folder, "clone", "-q", *options, self.site.url, str(machine.main))
             if program.folder is not None:
-                self.faber(machine, machine.main, "init", "--git-only", *(["--pre-commit"] * (seals_by == "hook")))
+                self._set_up(machine)
+
+    def _set_up(self, machine: Machine) -> None:
+        options = ["--carry", "refs"] if self.has_refs else ["--pre-commit"] * (machine.seals_by == "hook")
+        self.faber(machine, machine.main, "init", "--git-only", *options)
 
     def _add(self, name: str, program: Program, *, seals_by: str) -> Machine:
         home = self.folder / f"home-{name}"
         home.mkdir(parents=True)
+        seals_by = "nothing" if self.has_refs else seals_by
         pulls_by = self.chance.choice(("--no-rebase", "--rebase"))
         machine = Machine(name, home, self.clock, program, pulls_by, seals_by, trees={"main": self.folder / name})
         self.machines[name] = machine
@@ -139,6 +155,7 @@ class Team:
 
     def _take(self, machine: Machine, root: Path, what: str, answer: Answer, *, may_fail: bool) -> None:
         self.counts[what.split(maxsplit=1)[0]] += 1
+        self._let_send(machine)
         last = answer.said[-300:].replace("\n", " | ") if answer.code else ""
         self.say(f"{machine.name}/{root.name}: {what}{f' (exit {answer.code}: {last})' if last else ''}")
         if "Traceback" in answer.errors or "bug in faber-ledger" in answer.errors:
@@ -159,7 +176,11 @@ class Team:
             **fields,
         }
         content = json.dumps(payload, separators=(",", ":")).encode() + b"\n"
+        status = self._status(client)
         answer = machine.hook(client.root, hook, content, client.variables)
+        self._let_send(machine)
+        if self._status(client) != status:
+            self.differ("status changed", f"{machine.name}: {hook}: {self._status(client)}")
         digest = keyed_digest(machine.main / ".git", content)
         self.counts["deliveries"] += 1
         runs = sorted(run for run, events in self._see(machine).items() if digest in events.values())
@@ -171,6 +192,8 @@ class Team:
         )
         self.counts["recorded"] += len(runs) > 0
         self.unseen -= {*runs}
+        for run in runs if hook == "SessionEnd" else ():
+            self.ended.setdefault(run, set()).add(digest)
         self.counts["runs left unseen"] += client.run in self.unseen
         self._judge(client, what, answer, runs, printed, text)
 
@@ -195,6 +218,15 @@ class Team:
                 self.differ("wrong packet", f"{report}: {text[:300]!r}")
         elif client.run is not None and is_known:
             self.differ("no packet", f"{report}: {errors}")
+
+    def _status(self, client: Client) -> str:
+        """Return git's status where nothing of a run is in git, so that no hook may change it; else nothing."""
+        return client.machine.git(client.root, "status", "--porcelain").output if self.has_refs else ""
+
+    def _let_send(self, machine: Machine) -> None:
+        """Wait for the process that sends: steps are minutes apart."""
+        if self.has_refs and machine.trees and not wait_for_senders([*machine.trees.values()]):
+            self.differ("endless sending", machine.name)
 
     def _see(self, machine: Machine) -> dict[str, dict[str, str | None]]:
         """Keep the events that a clone has now; return them."""
