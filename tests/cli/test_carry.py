@@ -43,7 +43,9 @@ def test_the_projects_file_alone_makes_nobody_send_or_fetch(laptop: Project) -> 
     laptop.write(".fractary/faber/ledger.json", json.dumps({**settings(laptop), "carry": "refs"}))
     start = laptop.deliver(START)
     laptop.deliver(END)
-    assert "nothing of this run leaves this clone: `faber-ledger init --carry refs` sends it" in (start.message or "")
+    assert "; not sent: faber-ledger status" in (start.message or "")
+    said = "nothing of this run leaves this clone: `faber-ledger init --carry refs` sends it"
+    assert said in laptop.faber("status").stdout
     assert laptop.faber("sync").returncode == 2
     assert remote_refs(laptop) == []
     assert "init --carry refs` lets this clone send" in laptop.faber("init", "--git-only").stderr

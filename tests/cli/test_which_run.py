@@ -37,7 +37,7 @@ def test_without_any_run_the_command_that_starts_one_is_named(project: Project) 
         assert done.returncode == 10
 
 
-RUN_COMMANDS = ["log", "replay", "verify", "export", "project", "seal", "reconstitute", "run resume --yes"]
+RUN_COMMANDS = ["status", "log", "replay", "verify", "export", "project", "seal", "reconstitute", "run resume --yes"]
 
 
 @pytest.mark.parametrize("command", [*RUN_COMMANDS, "migrate", "timeline --output -"])
