@@ -88,3 +88,32 @@ def test_nothing_is_shown_of_what_is_no_start_of_a_session(project: Project) -> 
     assert project.deliver("SessionEnd.other.print").output == b""
     project.change_state(status="completed")
     assert project.deliver(STARTUP, client="another").output == b""
+
+
+def test_the_most_urgent_thing_is_said_alone(project: Project) -> None:
+    """Nothing recorded before the wrong branch, and that before a required artifact; `status` has all of them."""
+    artifact = {"id": "plan", "type": "markdown", "path": "PLAN.md", "required": True}
+    config = {"critical_artifacts": {"always_load": [artifact]}}
+    project.write("plugins/faber/config/workflows/default.json", json.dumps(config))
+    project.change_state(branch="feat/258")
+    assert project.deliver(STARTUP).message == f"{LINE}; wrong branch{STATUS}"
+    status = project.faber("status").stdout
+    assert "\nBranch: feat/258, but main is checked out here\n" in status
+    assert "A hook said: SessionStart: ❌ ERROR: Required artifact not found / Artifact: plan / " in status
+    project.refuse()
+    said = project.deliver(STARTUP, client="another").message
+    project.relent()
+    assert said == f"{LINE}; not recorded{STATUS}"
+    status = project.faber("status").stdout
+    assert "1 delivery waits to be recorded" in status
+    assert "A hook said: SessionStart: not recorded: " in status
+
+
+def test_what_hooks_said_before_the_session_is_left_to_doctor(project: Project) -> None:
+    project.write(".fractary/faber/logs/hooks.log", "2020-01-01T00:00:00Z SessionStart an old message\n")
+    project.deliver(STARTUP)
+    status = project.faber("status").stdout
+    assert "A hook said" not in status
+    assert "Resume point: build:implement (continue)" in status
+    project.change_state(current_phase=None, current_step=None, phases={})
+    assert "Resume point" not in project.faber("status").stdout
