@@ -48,7 +48,7 @@ SECTIONS = {
     "Look": {
         "status": ("status:status", "Show where a run stands."),
         "log": ("log:log", "List the events of a run."),
-        "replay": ("replay:replay", "Show a run event by event, or as it was at a moment."),
+        "replay": ("replay:replay", "Show a run's sessions, what each event changed, or a moment."),
         "show": ("show:show_one", "Show everything about one event, session or artifact."),
         "fleet": ("fleet:fleet", "Show who works on what, on all machines."),
         "search": ("search:search", "Find words in what the runs recorded."),

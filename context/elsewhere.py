@@ -1,36 +1,36 @@
 """What a session start tells the agent of a run that was worked on in other clones, in a sentence or two.
 
-They name no number and no time: as long as nothing is committed, fetched, pulled, set up or recorded, they are the
-same.
+As long as nothing is committed, fetched, pulled, set up or recorded, they are the same.
 """
 
 from __future__ import annotations
 
 from faber_ledger.files.text import one_line
-from faber_ledger.ledger.clock import LATEST, utc_text
+from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.runs.clone import writer_of
-from faber_ledger.runs.git import branch_of, may_name_filters, work_tree_of
+from faber_ledger.runs.git import may_name_filters, work_tree_of
 from faber_ledger.runs.git_query import GitQuery, WorkTreeQuery, time_limit
 from faber_ledger.runs.in_git import GitSurvey
 from faber_ledger.runs.set_up import SET_UP, lacks_driver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.ledger.log import Log
     from faber_ledger.runs.run import Run
 
-MAX_NAME, MAX_PATHS = 80, 3
+MAX_NAME, MAX_NAMED, MAX_PATHS = 80, 300, 3
 SECONDS = 0.3  # for all that git is asked: a hook must not be noticed
 
 
 class Elsewhere:
-    """What happened to a run in other clones; git is asked at once, the log when it can be read."""
+    """What happened to a run in other clones; git is asked at once, and about commits when the log can be read."""
 
     def __init__(self, run: Run, *, is_last_there: bool) -> None:
         """Ask git, if the run's last session was elsewhere also what is not committed here."""
         self._root = run.root
-        self._committed_at = _find_last_commit(run.root)
         self._newer = _describe_newer(run)
         self._changed = _describe_changes(run) if is_last_there else None
 
@@ -52,25 +52,32 @@ class Elsewhere:
         there = f"on {one_line(machine, MAX_NAME)}" if isinstance(machine, str) and machine else "on another machine"
         ended = log.checkout_after(start)
         is_uncommitted = ended is not None and dict(ended["event"]).get("uncommitted") is True
-        if ended is None or not is_uncommitted or self._is_committed_since(ended):
+        if ended is None or not is_uncommitted or not _is_newest(self._root, ended):
             return f"The session before this conversation was {there}, in another clone."
         return (
-            f"The session before this conversation, {there} in another clone, ended with uncommitted changes, which are"
-            " not here: ask for them before you do that work again."
+            f"The session before this conversation, {there} in another clone, ended with uncommitted changes"
+            f"{_named_changes(dict(ended['event']))}, which are not here: ask for them before you do that work again."
         )
 
-    def _is_committed_since(self, ended: Recorded) -> bool:
-        """Return whether the branch that a session ended on has a commit here that is not older than its end."""
-        named, here = dict(ended["event"]).get("branch"), branch_of(self._root)
-        return (named is None or here is None or named == here) and self._committed_at >= ended["at"]
 
-
-def _find_last_commit(root: str) -> str:
-    """Return when HEAD's newest commit of more than `.fractary` was made; empty if that is not known in time."""
+def _is_newest(root: str, ended: Recorded) -> bool:
+    """Return whether the branch that a session ended on surely has no commit here that is younger than that end."""
+    branch = dict(ended["event"]).get("branch")
+    is_named = isinstance(branch, str) and "\0" not in branch
+    refs = [f"refs/heads/{branch}", f"--glob=refs/remotes/*/{branch}"] if is_named else ["HEAD"]
+    since = f"--since=@{max(int(seconds_of(ended['at']) or 0), 0)}"
     paths = (":(top)", ":(exclude).fractary")  # a commit of the ledger alone brings none of the work
-    asked = GitQuery(["rev-list", "-1", "--timestamp", "HEAD", "--", *paths], root, deadline=time_limit(SECONDS))
-    seconds = (asked.answer() or "").partition(" ")[0]
-    return utc_text(min(int(seconds), LATEST)) if seconds else ""
+    arguments = ["rev-list", "-1", "--ignore-missing", since, *refs, "--", *paths]
+    return GitQuery(arguments, root, deadline=time_limit(SECONDS)).answer() == ""
+
+
+def _named_changes(ended: dict[str, Any]) -> str:
+    """Return how many changes an end had, and the first of them; empty for one of an older program."""
+    count, names = ended.get("uncommitted_count"), ended.get("uncommitted_names")
+    if not isinstance(count, int) or not isinstance(names, list) or not names:
+        return ""
+    named = one_line(", ".join([one_line(name, MAX_NAME) for name in names]), MAX_NAMED)
+    return f" ({named}{f' and {count - len(names)} more' if count > len(names) else ''})"
 
 
 def _describe_changes(run: Run) -> str | None:
@@ -78,7 +85,7 @@ def _describe_changes(run: Run) -> str | None:
     tree = work_tree_of(run.root)
     if tree is None:
         return None
-    paths = WorkTreeQuery(run.root, tree.top, may_filter=may_name_filters(tree)).list_uncommitted()
+    paths = WorkTreeQuery(run.root, tree.top, may_filter=may_name_filters(tree)).find_uncommitted()
     if not paths:
         return None
     more = f" and {len(paths) - MAX_PATHS} more" if len(paths) > MAX_PATHS else ""

@@ -15,9 +15,9 @@ from faber_ledger.recording.recording import Recording
 from faber_ledger.recording.sessions import sessions_elsewhere
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.clients import note_session
-from faber_ledger.runs.clone import note_use, read_used_runs, writer_of
+from faber_ledger.runs.clone import is_set_up_unchecked, note_use, read_used_runs, writer_of
 from faber_ledger.runs.log import lacks_ledger
-from faber_ledger.runs.progress import current_phase, current_step, what_to_keep
+from faber_ledger.runs.progress import branch_name, current_phase, what_to_keep
 from faber_ledger.runs.publish import carries_refs
 
 TYPE_CHECKING = False
@@ -42,15 +42,14 @@ if TYPE_CHECKING:
 # A hook must not be noticed, and the client kills SessionEnd after 1.5 seconds: what takes longer waits in the inbox.
 WAIT_SECONDS = 3.0
 WAIT_SECONDS_AT_THE_END = 1.0
-NOT_LEFT = "what the client has left open on another run was not ended"
 REFUSALS = (LedgerError, OSError, sqlite3.Error, OutOfTime)
 
 
 class Hook:
     """One hook call about `run`; `warn` prints a message and logs it.
 
-    `active` is the active run, None if the client's earlier session says the run. `seen` is what this
-    clone knew of the client before.
+    `active` is the active run, None if the client's earlier session says the run. `seen` is what this clone knew of the
+    client before.
     """
 
     def __init__(
@@ -96,8 +95,7 @@ class Hook:
     def answer(self) -> Answer | None:
         """Record the call and return what to print: for a compaction, what its summary should keep.
 
-        A call that cannot be recorded now stays in the inbox, and is answered all the same; without a run, the error
-        is raised.
+        A call that cannot be recorded now stays in the inbox, and is answered all the same. Raises without a run.
         """
         state, _ = self._read_state()
         arrival = self._receive(state)
@@ -118,14 +116,15 @@ class Hook:
         if not self._is_subagents:
             self._leave_run(is_followed=decided is not None and decided.has_moved)
         is_repeated = decided is not None and decided.is_repeated
-        if self.call.hook == "PreCompact" and not is_repeated and not self._is_subagents:
-            return self._hint(state)
-        return None
+        is_asked = self.call.hook == "PreCompact" and not is_repeated and not self._is_subagents
+        if not is_asked or state.get("status") in progress.FINISHED or not self._settings().precompact_hint:
+            return None
+        return Answer(what_to_keep(self.run.run_id, state, self.run.shown(self.run.state_path)))
 
     def finish(self) -> None:
-        """Remove the delivery from the inbox if what happened is in the log; it is answered now.
+        """Remove the answered delivery from the inbox if what happened is in the log.
 
-        If it is not, add what an answered start has loaded to the delivery. After an end the ledgers are sent.
+        Else add what an answered start has loaded to the delivery. After an end the ledgers are sent.
         """
         if self.call.hook in ENDS and not self._is_subagents and carries_refs(self.run.root):
             from faber_ledger.runs.carry import start_sending
@@ -159,7 +158,6 @@ class Hook:
                 self._file = inbox.put_in_tree(self.run, self._arrival)
             except OSError:
                 self.warn(f"the delivery cannot be written into the inbox: {error}")
-                return
 
     def _read_state(self) -> tuple[dict[str, Any], str | None]:
         """Return the run's state and what is wrong with it; the newest backup replaces an unreadable one."""
@@ -168,24 +166,12 @@ class Hook:
             self._earlier = state_file.look_at_state(run)
             return self._earlier.value, None
         except (StateInvalid, StateMissing) as error:
-            if isinstance(error, ForeignState):
-                raise
-            if not run.has_files():
+            if isinstance(error, ForeignState) or not run.has_files():
                 raise
             from faber_ledger.context.artifact import state_broken
 
             backup = state_file.read_backup(run)
             return (backup[1].value if backup else {}), state_broken(run, error, state_file.choose_backup(run))
-
-    # PreCompact
-
-    def _hint(self, state: dict[str, Any]) -> Answer | None:
-        """Return what a compaction's summary should keep."""
-        if state.get("status") in progress.FINISHED or not self._settings().precompact_hint:
-            return None
-        return Answer(what_to_keep(self.run.run_id, state, self.run.shown(self.run.state_path)))
-
-    # Every hook
 
     def _leave_run(self, *, is_followed: bool = False) -> None:
         """End the session that the client has left on another run.
@@ -209,7 +195,7 @@ class Hook:
             if is_followed:
                 note_session(run.root, client, pid, run.run_id, self.at)
         except OutOfTime as error:
-            self.warn(f"{NOT_LEFT}: {error}")
+            self.warn(f"what the client has left open on another run was not ended: {error}")
 
     def _recording(self) -> Recording:
         seconds = WAIT_SECONDS_AT_THE_END if self.call.hook == "SessionEnd" else WAIT_SECONDS
@@ -234,17 +220,14 @@ class Hook:
         return decided
 
     def _report(self, error: Exception | OutOfTime) -> None:
-        """Warn why the call is not recorded now, and where it waits.
-
-        Raises `error` if there is no run to record it on.
-        """
+        """Warn why the call is not recorded now, and where it waits; raises `error` if there is no run to record on."""
         if isinstance(error, ForeignState) or not (self._was_there or self.run.has_files()):
             raise error
         if self._is_recorded:
             self.warn(f"recorded, but then: {error}")
             return
-        hint = f" - {error.hint}" if isinstance(error, LedgerError) and error.hint else ""
-        reason = f"not recorded: {error}{hint}"
+        reason = f"not recorded: {error}"
+        reason += f" - {error.hint}" if isinstance(error, LedgerError) and error.hint else ""
         if not isinstance(error, REFUSALS):
             reason = f"not recorded, because of a bug in faber-ledger, please report it: {error!r}"
         waits = f"; it waits in {self._file.path}, and the next recording records it" if self._file is not None else ""
@@ -252,14 +235,15 @@ class Hook:
 
 
 SECONDS_TO_RECORD = 2.0  # of a start's time, which its artifacts leave
-LONGEST_WARNING = 240  # of a start's line, in which the id of a run may be long
+NAME, LONGEST_LINE = "faber-ledger: ", 120  # of what a start tells the user
 
 
 class Start(Hook):
     """A start of one of the client's own sessions."""
 
     _elsewhere: Elsewhere | None = None  # what the packet says about other clones
-    _unsent: str | None = None  # what the user's line says of a run that travels in git refs
+    _unsent: str | None = None  # what was not sent of a run that travels in git refs
+    _lacks_artifact = False  # whether a required artifact could not be loaded
 
     def answer(self) -> Answer | None:
         """Gather the run's context, record the session's start with it, and return the packet."""
@@ -279,12 +263,12 @@ class Start(Hook):
         if any(elsewhere):
             self._elsewhere = self._look_elsewhere(is_last_there=elsewhere[0])
         gathered = self._gather(state, is_state_read=problem is None)
+        self._lacks_artifact = any([not failed["error"].is_state for failed in gathered.required_failed])
         # Without any state, the only problem that was gathered is that there is none.
         found = gathered.problems() if state or not problem else []
         problems = [*([problem] if problem else []), *found]
         for text in found:  # the state's own problem is reported when the call is recorded
             self.warn(" / ".join([line for line in text.split("\n")[:5] if line]))
-
         packet: str | None = None
         try:
             with self._recording() as recording:
@@ -316,24 +300,27 @@ class Start(Hook):
         return Answer(packet, self._line(state))
 
     def _line(self, state: dict[str, Any]) -> str:
-        """Return the line that tells the user which run it is, where it stands, and the worst of what is wrong."""
+        """Return the user's line, of at most 120 characters for ids of up to 60: run, phase, what is wrong most."""
+        phase, branch, root = current_phase(state), branch_name(state), self.run.root
+        checkout, count = self._arrival["checkout"] if self._arrival is not None else None, len(self._warnings)
+        found = {  # in at most 16 letters; `status` and `doctor` say all of it
+            "not recorded": not self._is_recorded,
+            "files not here": self.run.is_kept,
+            "wrong branch": checkout is not None and branch not in (None, "", checkout["branch"]),
+            "bad active file": self._active is not None and self._active.problem,
+            "artifact missing": self._lacks_artifact,
+            "not set up": is_set_up_unchecked(root) and _lacks_set_up(root),
+            "not sent": self._unsent,
+            "redacted events": any(["redacted elsewhere" in warning for warning in self._warnings]),
+            f"{count} warning{'s' if count > 1 else ''}": count,
+        }
+        end = next((f"; {wrong}: faber-ledger status" for wrong, is_so in found.items() if is_so), "")
         from faber_ledger.files.text import one_line
 
-        position = [("run", self.run.run_id), ("phase", current_phase(state)), ("step", current_step(state))]
-        line = f"faber-ledger: {', '.join([f'{name} {one_line(value, 80)}' for name, value in position if value])}"
-        if self._warnings:
-            worst = min(self._warnings, key=lambda text: text.startswith(("⚠️", "Cannot evaluate condition")))
-            worst = worst.replace(os.path.join(self.run.root, ""), "")
-            more = len(self._warnings) - 1
-            others = f" (and {more} more)" if more else ""
-            line += f"; {one_line(worst, LONGEST_WARNING)}{others}: run `faber-ledger doctor`"
-        if self._unsent is not None:
-            line += f"; {self._unsent}"
-        if self.run.is_kept and self._file is not None:
-            from faber_ledger.runs.kept import not_in_tree
-
-            line += f"; {not_in_tree(self.run)}"
-        return line
+        run = f"run {one_line(self.run.run_id, 80)}"
+        room = max(LONGEST_LINE - len(f"{run}, phase {end}"), 9)
+        line = f"{run}{f', phase {one_line(phase, room)}' if phase else ''}{end}"
+        return f"{NAME}{line}" if len(NAME) + len(line) <= LONGEST_LINE else line
 
     def _packet_without_state(self, error: ForeignState) -> str:
         """Return a packet that says only that `state.json` is another run's: none of it is shown or recorded."""
@@ -408,3 +395,9 @@ class Start(Hook):
 
         if self.run.run_id in read_used_runs(self.run.root).taken_up:
             name_if_none_is(self.run.root, active, self.run.run_id, self.warn)
+
+
+def _lacks_set_up(root: str) -> bool:
+    from faber_ledger.runs.set_up import line_to_set_up  # only the first start of a clone looks
+
+    return line_to_set_up(root) is not None

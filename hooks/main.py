@@ -156,7 +156,8 @@ def _kind_of(call: Call) -> type[Hook]:
 
 def _with_set_up_line(call: Call, root: str, answer: Answer | None) -> Answer | None:
     """Return the answer, at the first start in a clone that was never set up with a line that tells the user."""
-    if call.hook != "SessionStart" or call.text("agent_id") is not None or not is_set_up_unchecked(root):
+    is_said = answer is not None and answer.message is not None  # the line of a start about a run says it
+    if call.hook != "SessionStart" or call.text("agent_id") is not None or is_said or not is_set_up_unchecked(root):
         return answer
     from faber_ledger.runs.publish import carries_refs
     from faber_ledger.runs.set_up import line_to_set_up  # only the first start of a clone looks
@@ -166,8 +167,7 @@ def _with_set_up_line(call: Call, root: str, answer: Answer | None) -> Answer | 
     line = line_to_set_up(root)
     if line is None:
         return answer
-    before = f"{answer.message}; " if answer is not None and answer.message else "faber-ledger: "
-    return Answer(answer.context if answer is not None else None, before + line)
+    return Answer(None, f"faber-ledger: {line}")
 
 
 def _message_of(error: BaseException) -> str:

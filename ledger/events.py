@@ -1,7 +1,7 @@
 """The events of a run, one shape per type, from which mypy, the strict models and the docs take it.
 
 Free text is masked where it enters, by `recording.secrets.mask`: `text`, `summary`, a redaction's `reason`,
-`client_reason`, the `error` of a user's program, `told`. The other texts are names, ids and words.
+`client_reason`, the `error` of a user's program, `told`, `uncommitted_names`. The other texts are names, ids and words.
 """
 
 from __future__ import annotations
@@ -84,7 +84,9 @@ class CheckoutRecorded(TypedDict):
 
     `has_run` says whether the work tree had the run's files: a branch without them is not the run's. `branch` is None
     if none was checked out, or it is unknown. `uncommitted` says whether something outside `.fractary` was not
-    committed; None if it is unknown, as at a start. `is_end` says whether a session's end was recorded.
+    committed; None if it is unknown, as at a start. Of what was not, `uncommitted_count` counts the files and new
+    folders, and `uncommitted_names` are the first ten, with secrets masked. `is_end` says whether a session's end was
+    recorded.
     """
 
     type: Literal["checkout_recorded"]
@@ -93,6 +95,8 @@ class CheckoutRecorded(TypedDict):
     has_run: bool
     branch: str | None
     uncommitted: bool | None
+    uncommitted_count: NotRequired[int]
+    uncommitted_names: NotRequired[list[str]]
 
 
 class ArtifactLoaded(TypedDict):

@@ -21,22 +21,21 @@ from faber_ledger.runs.run import RUNS, common_directory
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any, TypedDict
+    from typing import Any, NotRequired, TypedDict
 
-    from faber_ledger.ledger.events import CheckoutRecorded, Draft, Environment
+    from faber_ledger.ledger.events import Draft, Environment
     from faber_ledger.runs.active import ActiveRun
     from faber_ledger.runs.clients import SeenClient
     from faber_ledger.runs.run import Run
 
     class Checkout(TypedDict):
-        """The branch (None: detached or unknown), and whether there are uncommitted changes (None: unknown).
-
-        `has_run` says whether the work tree has the files of the run that it is about.
-        """
+        """What a `checkout_recorded` says besides its session."""
 
         has_run: bool
         branch: str | None
         uncommitted: bool | None
+        uncommitted_count: NotRequired[int]
+        uncommitted_names: NotRequired[list[str]]
 
 
 # The client's events, each with the name of our hook and its time-out in seconds: without one, SessionEnd is killed
@@ -49,6 +48,7 @@ HOOKS = {
 }
 LIMIT = 32 * 1024 * 1024
 LONGEST_VALUE = 4096
+LONGEST_NAME, MAX_NAMES = 200, 10  # of files that are not committed
 MAX_BESIDES_TEXTS = 64 * 1024  # what makes a delivery large is its summary; parsing a million values takes a second
 
 
@@ -320,19 +320,20 @@ def checkout_at_start(run: Run) -> Checkout | None:
 
 
 def checkout_at_end(run: Run) -> Checkout | None:
-    """Return the branch that is checked out, and whether anything outside `.fractary` is not committed.
-
-    None outside git.
-    """
+    """Return the branch that is checked out, and what outside `.fractary` is not committed; None outside git."""
     found, tree = checkout_at_start(run), work_tree_of(run.root)
     if found is None or tree is None:
         return None
     from faber_ledger.runs.git_query import WorkTreeQuery  # not at a start
 
-    return {
-        **found,
-        "uncommitted": WorkTreeQuery(run.root, tree.top, may_filter=may_name_filters(tree)).is_uncommitted(),
-    }
+    paths = WorkTreeQuery(run.root, tree.top, may_filter=may_name_filters(tree)).find_uncommitted()
+    if not paths:
+        return {**found, "uncommitted": None if paths is None else False}
+    from faber_ledger.files.text import one_line
+    from faber_ledger.recording.secrets.mask import mask_text
+
+    names = [one_line(mask_text(without_surrogates(path)), LONGEST_NAME) for path in paths[:MAX_NAMES]]
+    return {**found, "uncommitted": True, "uncommitted_count": len(paths), "uncommitted_names": names}
 
 
 def checkout_after(fact: Draft, checkout: Checkout | None) -> list[Draft]:
@@ -343,13 +344,7 @@ def checkout_after(fact: Draft, checkout: Checkout | None) -> list[Draft]:
     of = fact["event"]
     if checkout is None:
         return []
-    event: CheckoutRecorded = {
-        "type": "checkout_recorded",
-        "is_end": of["type"] == "session_ended",
-        "has_run": checkout["has_run"],
-        "branch": checkout["branch"],
-        "uncommitted": checkout["uncommitted"],
-    }
+    event: Any = {"type": "checkout_recorded", "is_end": of["type"] == "session_ended", **checkout}
     if of["type"] == "session_started" or of["type"] == "session_ended":
         event["session_id"] = of["session_id"]
     return [{"event": event, "client": fact.get("client")}]

@@ -166,55 +166,54 @@ class WorkTreeQuery:
         self._may_filter = may_filter
         self._deadline = time_limit(SECONDS_FOR_CHANGES)
 
-    def is_uncommitted(self) -> bool | None:
-        """Return whether anything outside `.fractary` is not committed; None if that is not known in time."""
-        against_filters, changes = self._changes()
-        if changes is None:
+    def find_uncommitted(self) -> list[str] | None:
+        """Return the files and new folders outside `.fractary` that surely are not committed, from the top.
+
+        None if it is not known in time whether there is anything.
+        """
+        sure, unsure = self._changes()
+        if sure is None:
             return None
-        if not against_filters or not all([change.startswith(b" M ") for change in changes]):
-            return True if changes else self._is_unknown_in_submodules()
-        if not changes:
-            return self._is_unknown_in_submodules()
-        return self._is_changed_without_filter([change[3:] for change in changes[:MAX_CHANGED]])
+        if not sure and not unsure:
+            return None if self._is_unknown_in_submodules() else []
+        return [os.fsdecode(path) for path in sure or self._without_filter(unsure[:MAX_CHANGED])] or None
 
-    def list_uncommitted(self) -> list[str]:
-        """Return the files and new folders outside `.fractary` that surely are not committed, from the top."""
-        against_filters, changes = self._changes()
-        sure = [change[3:] for change in changes or [] if not (against_filters and change.startswith(b" M "))]
-        return [os.fsdecode(path) for path in sure]
-
-    def _changes(self) -> tuple[list[str], list[bytes] | None]:
-        """Return the options that keep git from running filters, and its lines about what is not committed, or None."""
+    def _changes(self) -> tuple[list[bytes] | None, list[bytes]]:
+        """Return what surely is not committed, None if it is unknown, and what a filter might make the same again."""
         against_filters: list[str] | None = []
         if self._may_filter:
             names = self._ask("config", "--name-only", "--get-regexp", ".").answer()
             against_filters = options_against_filters(names) if names is not None else None
         if against_filters is None:
-            return [], None
+            return None, []
         printed = self._ask(
             *against_filters,
             *("status", "--porcelain", "-z", "--no-renames", "--untracked-files=normal", "--ignore-submodules=dirty"),
             *("--", ":(top)", ":(exclude).fractary"),
         ).answer_bytes()
-        return against_filters, None if printed is None else [change for change in printed.split(b"\0") if change]
+        if printed is None:
+            return None, []
+        changes = [change for change in printed.split(b"\0") if change]
+        unsure = [change[3:] for change in changes if against_filters and change.startswith(b" M ")]
+        return [change[3:] for change in changes if not (against_filters and change.startswith(b" M "))], unsure
 
-    def _is_unknown_in_submodules(self) -> bool | None:
-        """Return None if a submodule is checked out, whose files only git in it could compare; False if none is."""
+    def _is_unknown_in_submodules(self) -> bool:
+        """Return whether a submodule is or may be checked out, whose files only git in it could compare."""
         if not os.path.lexists(os.path.join(self._top, ".gitmodules")):
             return False
         printed = self._ask("ls-files", "--stage", "-z", "--full-name", "--", ":(top)").answer_bytes()
         if printed is None:
-            return None
+            return True
         links = [entry.partition(b"\t")[2] for entry in printed.split(b"\0") if entry.startswith(b"160000 ")]
         folders = [os.path.join(self._top, os.fsdecode(link)) for link in links]
-        return None if any([os.path.lexists(os.path.join(folder, ".git")) for folder in folders]) else False
+        return any([os.path.lexists(os.path.join(folder, ".git")) for folder in folders])
 
-    def _is_changed_without_filter(self, paths: list[bytes]) -> bool | None:
-        """Return whether one of these files has no filter; None if all have one, which alone could compare them."""
+    def _without_filter(self, paths: list[bytes]) -> list[bytes]:
+        """Return those of these files that have no filter: only its filter could compare one that has."""
         tops = [os.path.join(self._top, os.fsdecode(path)) for path in paths]
         printed = self._ask("check-attr", "-z", "filter", "--", *tops).answer_bytes()
         values = printed.split(b"\0")[2::3] if printed is not None else []
-        return True if any([value in (b"unspecified", b"unset") for value in values]) else None
+        return [path for path, value in zip(paths, values, strict=False) if value in (b"unspecified", b"unset")]
 
     def _ask(self, *arguments: str) -> GitQuery:
         top = f"--work-tree={self._top}"  # whatever core.worktree says

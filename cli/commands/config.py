@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.server import list_exposed
-from faber_ledger.cli.ui.which_run import match_run
+from faber_ledger.cli.ui.which_run import match_run, run_argument
 from faber_ledger.context import reload
 from faber_ledger.context.workflow import lineage, list_installed
 from faber_ledger.files.text import one_line
@@ -33,9 +32,9 @@ def config() -> None:
 
 
 @config.command("show")
-@click.argument("run_id", metavar="[RUN]", required=False, shell_complete=completion.runs)
+@run_argument
 @json_option
-def config_show(run_id: str | None, as_json: bool) -> None:
+def config_show(run: str | None, as_json: bool) -> None:
     """Show the effective configuration and its sources.
 
     That is: project, run, workflow, settings, plugin roots and commands. The artifacts are those of
@@ -45,7 +44,7 @@ def config_show(run_id: str | None, as_json: bool) -> None:
     Example: faber-ledger config show
     Exit codes: 0 shown, with its problems; 2 wrong usage; 10 no such run.
     """
-    data = _read_configuration(find_root(os.getcwd()), run_id)
+    data = _read_configuration(find_root(os.getcwd()), run)
     show(data, _lines(data), as_json=as_json)
 
 

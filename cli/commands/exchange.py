@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from faber_ledger.cli.reports.sqlite import write_database
-from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import escape_json, json_option, say, show, warn
 from faber_ledger.cli.ui.output_file import output_file
 from faber_ledger.cli.ui.progress import progress
-from faber_ledger.cli.ui.which_run import choose_run, run_with_ledger, runs_with_ledgers
+from faber_ledger.cli.ui.which_run import choose_run, run_argument, run_with_ledger, runs_with_ledgers
 from faber_ledger.cli.ui.words import events_shown, plural
 from faber_ledger.ledger.checked import verified_batches
 from faber_ledger.ledger.errors import LedgerError
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Write a run's events as JSON lines or a database.")
-@click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
+@run_argument
 @click.option(
     "-o",
     "--output",

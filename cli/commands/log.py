@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.event_words import line_of
 from faber_ledger.cli.ui.output import json_text, no_pager_option, say, show_long
 from faber_ledger.cli.ui.which_event import Time, find_session
-from faber_ledger.cli.ui.which_run import run_with_ledger, work_id_option
+from faber_ledger.cli.ui.which_run import run_argument, run_with_ledger
 from faber_ledger.ledger.event_types import EVENT_TYPES
 from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.runs.log import read_log
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="List the events of a run.")
-@click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
-@work_id_option
+@run_argument
 @click.option("-n", "count", type=click.IntRange(min=1), metavar="N", help="Only the newest N events.")
 @click.option("--reverse", is_flag=True, help="Newest first.")
 @click.option("--session", metavar="ID", help="One session: its id, its beginning or last part, or its client's id.")
@@ -43,7 +41,6 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines: one object for each event.")
 def log(
     run: str | None,
-    work_id: str | None,
     count: int | None,
     reverse: bool,
     session: str | None,
@@ -63,7 +60,7 @@ def log(
     """
     if since is not None and until is not None and since > until:
         raise click.UsageError("--since is later than --until: no event is between them")
-    chosen = run_with_ledger(run, work_id)
+    chosen = run_with_ledger(run)
     wanted = EventQuery(
         session=find_session(chosen, session), types=kinds, machine=machine, since=since, until=until, phase=phase
     )

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
-from faber_ledger.cli.ui.which_run import check_in_tree, runs_with_ledgers
+from faber_ledger.cli.ui.which_run import check_in_tree, run_argument, runs_with_ledgers
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.log import read_log
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Upgrade a ledger to the newest format.")
-@click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
+@run_argument
 @click.option("--all", "every", is_flag=True, help="Upgrade every ledger of the project.")
 @click.option("--dry-run", is_flag=True, help="Upgrade and verify a copy, and do not change the ledger.")
 @json_option

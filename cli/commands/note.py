@@ -27,9 +27,21 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.events import NoteRecorded
 
 
-@click.group(short_help="Record what the next session should know.")
+class NoteGroup(click.Group):
+    """A group that takes what is no subcommand of it as the arguments of `add`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments, after `add` if they name no subcommand."""
+        names_one = not args or args[0] in self.commands or args[0] in ctx.help_option_names
+        return super().parse_args(ctx, args if names_one else ["add", *args])
+
+
+@click.group(cls=NoteGroup, short_help="Record what the next session should know.")
 def note() -> None:
-    """Record what the next session should know: what is being worked on, key files, hints."""
+    """Record what the next session should know: what is being worked on, key files, hints.
+
+    `note TEXT` is `note add TEXT`; a text that begins with a subcommand's name needs `add`.
+    """
 
 
 @note.command()

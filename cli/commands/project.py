@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from faber_ledger.cli.reports.project import project_run
-from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, say, show
-from faber_ledger.cli.ui.which_run import recheck_under_lock, run_to_project, run_with_ledger
+from faber_ledger.cli.ui.which_run import recheck_under_lock, run_argument, run_to_project, run_with_ledger
 from faber_ledger.cli.ui.words import publishing_hint
 from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.projections.difference import find_difference
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Write state.json's two blocks from the log.")
-@click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
+@run_argument
 @click.option("--check", is_flag=True, help="Write nothing; exit 21 if state.json differs, and say where.")
 @click.option("--rebuild", is_flag=True, help="Fold the whole log, even if state.json shows it already.")
 @click.option("--restore", is_flag=True, help="Replace a broken state.json with its newest readable backup.")

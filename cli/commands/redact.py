@@ -45,9 +45,7 @@ from faber_ledger.runs.text_cache import TEXT_CACHE, remove_text_cache
 
 @click.command(short_help="Remove an event's payload from the log, or put it back.")
 @click.argument("event", metavar="EVENT")
-@click.option(
-    "--run", metavar="RUN", shell_complete=completion.runs, help="The event's run, instead of the active one."
-)
+@click.option("--run", "--run-id", metavar="RUN", shell_complete=completion.runs, help="The run; else the active one.")
 @click.option("--reason", metavar="TEXT", help="Why, for those who read the log later.")
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, and change nothing.")
 @click.option("--undo", is_flag=True, help="Put back what somebody else redacted, from a copy that is left.")

@@ -1,19 +1,18 @@
-"""`faber-ledger replay`: show a run event by event, or as it was at a moment."""
+"""`faber-ledger replay`: show a run's sessions, its events with what each changed, or how it was at a moment."""
 
 from __future__ import annotations
 
 import click
 
 from faber_ledger.cli.reports.replay import EventFilter, Replay, state_at
-from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_long, show_streamed
 from faber_ledger.cli.ui.which_event import MOMENT, find_session, parse_moment
-from faber_ledger.cli.ui.which_run import run_with_ledger, work_id_option
+from faber_ledger.cli.ui.which_run import run_argument, run_with_ledger
 
 
-@click.command(short_help="Show a run event by event, or as it was at a moment.")
-@click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
-@work_id_option
+@click.command(short_help="Show a run's sessions, what each event changed, or a moment.")
+@run_argument
+@click.option("--events", is_flag=True, help="Also show each event with what it changed, as --from and --to do.")
 @click.option("--at", metavar=MOMENT, help="Only the state at a moment.")
 @click.option("--from", "start", metavar=MOMENT, help="Show the events from this moment on.")
 @click.option("--to", "end", metavar=MOMENT, help="Show the events up to this moment.")
@@ -22,14 +21,14 @@ from faber_ledger.cli.ui.which_run import run_with_ledger, work_id_option
 @json_option
 def replay(
     run: str | None,
-    work_id: str | None,
+    events: bool,
     at: str | None,
     start: str | None,
     end: str | None,
     session: str | None,
     as_json: bool,
 ) -> None:
-    """Show what happened in RUN (default: the active run), event by event, and a summary of each session.
+    """Show the sessions of RUN (default: the active run): when and where each ran, what it completed and loaded.
 
     A moment is a seq (0: before the first event), an event's id or its beginning, or a time with its zone.
 
@@ -38,9 +37,9 @@ def replay(
     Exit codes: 0 done; 2 wrong usage; 10 no such run, ledger, event or session, or several with that
     name; 12 newer format; 20 the ledger is damaged.
     """
-    if at is not None and (start, end, session) != (None, None, None):
-        raise click.UsageError("--at cannot be combined with --from, --to and --session")
-    chosen = run_with_ledger(run, work_id)
+    if at is not None and (events, start, end, session) != (False, None, None, None):
+        raise click.UsageError("--at cannot be combined with --events, --from, --to and --session")
+    chosen = run_with_ledger(run)
     if at is not None:
         data, lines = state_at(chosen, parse_moment(chosen, at))
         show(data, lines, as_json=as_json)
@@ -53,4 +52,5 @@ def replay(
     if as_json:
         show_streamed(Replay(chosen, wanted).data())
     else:
-        show_long(lambda: Replay(chosen, wanted).lines())
+        has_events = events or start is not None or end is not None
+        show_long(lambda: Replay(chosen, wanted).lines(has_events=has_events))

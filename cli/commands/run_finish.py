@@ -6,9 +6,8 @@ import os
 
 import click
 
-from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn, warn_of
-from faber_ledger.cli.ui.which_run import check_in_tree, choose_run
+from faber_ledger.cli.ui.which_run import check_in_tree, choose_run, run_argument
 from faber_ledger.cli.worktrees.survey import update_registry
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.command_errors import NotReleased
@@ -24,9 +23,9 @@ WHEN_MERGED = "  When it is committed and merged, `faber-ledger worktree cleanup
 
 
 @click.command(short_help="Complete a released run.")
-@click.argument("run_id", required=False, metavar="[RUN]", shell_complete=completion.runs)
+@run_argument
 @json_option
-def finish(run_id: str | None, as_json: bool) -> None:
+def finish(run: str | None, as_json: bool) -> None:
     """Complete RUN (default: the active run), whose Release phase is completed.
 
     \b
@@ -35,15 +34,15 @@ def finish(run_id: str | None, as_json: bool) -> None:
     written; 2 wrong usage; 10 no such run.
     """
     root, at = find_root(os.getcwd()), now()
-    run = check_in_tree(choose_run(root, run_id, records=True))
-    _complete(run, at)
-    complete_record(run, at=at, environ=os.environ, warn=warn)
+    chosen = check_in_tree(choose_run(root, run, records=True))
+    _complete(chosen, at)
+    complete_record(chosen, at=at, environ=os.environ, warn=warn)
     start_sending(root)
     update_registry(root, at=at, warn=warn)
     work_tree = work_tree_of(root)
     top = work_tree.top if work_tree and work_tree.is_linked else None
-    lines = [f"✓ Workflow completed: {run.run_id}", *([WHEN_MERGED] if top else [])]
-    show({"run_id": run.run_id, "worktree": top}, lines, as_json=as_json)
+    lines = [f"✓ Workflow completed: {chosen.run_id}", *([WHEN_MERGED] if top else [])]
+    show({"run_id": chosen.run_id, "worktree": top}, lines, as_json=as_json)
 
 
 def _complete(run: Run, at: float) -> None:

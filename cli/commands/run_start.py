@@ -16,7 +16,7 @@ from faber_ledger.cli.sync.arrival import bring_run_from_refs
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import documents_codes, json_option, say, show, tell, warn
 from faber_ledger.cli.ui.server import names_server, url_option
-from faber_ledger.cli.ui.which_run import match_run, named_run, work_id_option
+from faber_ledger.cli.ui.which_run import match_run, run_argument
 from faber_ledger.cli.ui.words import place_lines
 from faber_ledger.cli.worktrees import creation
 from faber_ledger.cli.worktrees.git import can_add, refuse_bare
@@ -100,12 +100,11 @@ def start(as_json: bool, yes: bool, in_worktree: bool, **given: str | None) -> N
 
 
 @click.command(short_help="Make a run the active one; show where it continues.")
-@click.argument("run_id", required=False, metavar="[RUN]", shell_complete=completion.runs)
-@work_id_option
+@run_argument
 @click.option("--yes", is_flag=True, help="Take over from another active workflow without asking.")
 @url_option
 @json_option
-def resume(run_id: str | None, work_id: str | None, yes: bool, url: str | None, as_json: bool) -> None:
+def resume(run: str | None, yes: bool, url: str | None, as_json: bool) -> None:
     """Make RUN, or the run of a work item, the active one of this worktree, and show where it continues.
 
     A run that this clone does not have is brought from the team's server, if one is named: its ledger, with every event
@@ -117,10 +116,9 @@ def resume(run_id: str | None, work_id: str | None, yes: bool, url: str | None, 
     cannot be read; 2 wrong usage; 3 a choice without a terminal; 10 no such run; 12 the
     server's schema is newer; 13 the server cannot be reached; 14 it refuses.
     """
-    named = named_run(find_root(os.getcwd()), run_id, work_id)
-    if named is None:
+    if run is None:
         raise click.UsageError("Give RUN or --work-id.")
-    resume_run(named, yes, as_json, url)
+    resume_run(run, yes, as_json, url)
 
 
 @click.command("workflow-run", short_help="Alias of `run start`; --resume: of `run resume`.")
@@ -323,8 +321,8 @@ def _bring_run(root: str, text: str, url: str | None) -> str:
     """Bring a run from the server, if one is named by `url`, or this clone lacks the run or its state.
 
     Where ledgers travel in git refs, their remote is asked first. Returns the run's id, or `text` where no server was
-    asked. One that is only configured may be away: then the
-    user is warned, and this clone decides if it has the run, or the project has no id. Raises as `bring_run`.
+    asked. One that is only configured may be away: then the user is warned, and this clone decides if it has the run,
+    or the project has no id. Raises as `bring_run`.
     """
     if url is None and (brought := bring_run_from_refs(root, text, warn)) is not None:
         return brought

@@ -8,9 +8,8 @@ from typing import Any
 import click
 
 from faber_ledger.cli.setup.tracking import files_that_travel, is_left_out, stage
-from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
-from faber_ledger.cli.ui.which_run import check_in_tree, choose_run, runs_with_ledgers
+from faber_ledger.cli.ui.which_run import check_in_tree, choose_run, run_argument, runs_with_ledgers
 from faber_ledger.cli.ui.words import events_of_log_are, events_shown
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import GitFailed, NoActiveRun
@@ -38,7 +37,7 @@ GIT_SECONDS = 30.0  # for one answer: git waits for a pipe in place of a file of
 
 
 @click.command(short_help="Make a run ready for a commit, and stage it.")
-@click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
+@run_argument
 @click.option("--all", "every", is_flag=True, help="Every run that has a ledger.")
 @click.option(
     "--pre-commit",

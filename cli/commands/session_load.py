@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -87,6 +87,7 @@ class Trigger(click.ParamType[str]):
     help="How much to print of the contents, in UTF-16 code units.",
 )
 @click.option("--content", is_flag=True, help="Print the contents on a terminal, too, and record the load.")
+@click.option("--verbose", is_flag=True, help="Print the whole report, as on a terminal.")
 @json_option
 @documents_codes
 def session_load(
@@ -100,12 +101,13 @@ def session_load(
     dry_run: bool,
     budget: int,
     content: bool,
+    verbose: bool,
     as_json: bool,
 ) -> None:
     """Load a run's critical artifacts, print them, and record it.
 
     On a terminal only the report is printed, and nothing is recorded, unless
-    --content is given.
+    --content is given. Elsewhere the report is short, unless --verbose is given.
 
     \b
     Example: faber-ledger session-load --artifacts workflow-state,specification
@@ -116,6 +118,7 @@ def session_load(
     root, at, is_terminal = find_root(os.getcwd()), now(), sys.stdout.isatty()
     beside = Bounded(None if as_json or dry_run or is_terminal else BESIDE_CONTENTS)
     log: Callable[[str], None] = (lambda line: None) if as_json else (lambda line: tell(beside.count(line)))
+    log_steps = log if verbose or is_terminal else (lambda line: None)
     is_look = is_terminal and not (dry_run or content)
     run_id = named_run(root, run_id, work_id)
     run = run_to_load(root, run_id, active_run(root), log, records=not (dry_run or is_look))
@@ -136,10 +139,11 @@ def session_load(
         if is_look:
             log(report.LOOK)
         has_steps = content and is_terminal
-        result = _read(loading, beside, log, is_recorded=not is_look, has_steps=has_steps)
+        result = _read(loading, beside, log_steps, is_recorded=not is_look, has_steps=has_steps)
         packet, failure = ("", None) if is_look else loading.record(result, budget, log)
         beside.add(budget - units(packet))
-        _show(loading, result, packet, failure, beside, is_look=is_look, is_brief=has_steps, as_json=as_json)
+        forms = {"is_look": is_look, "is_whole": verbose or is_terminal, "is_brief": has_steps}
+        _show(loading, result, packet, failure, beside, as_json=as_json, **forms)
     except (StateMissing, StateInvalid, NotWritable) as error:
         error.block = texts.load_failed(run, error)
         raise
@@ -188,20 +192,20 @@ def _show(
     beside: Bounded,
     *,
     is_look: bool,
+    is_whole: bool,
     is_brief: bool,
     as_json: bool,
 ) -> None:
     """Print what was loaded and the report, in what is left of the room; raises the failure."""
-    for warning in beside.first(report.warnings(result), WARNINGS, "warnings"):
+    for warning in beside.first(report.warnings(loading, result), WARNINGS, "warnings"):
         warn_lines(beside.count(warning))
     failure = failure or _required_failure(result, beside)
     if packet and not as_json:
         tell_lines(packet)
 
-    def report_lines(*, is_brief: bool) -> Iterator[str]:
-        return report.lines(loading, result, is_look=is_look, is_brief=is_brief, given_bytes=_size(packet))
-
-    lines = [] if failure else beside.fit(report_lines(is_brief=is_brief), lambda: report_lines(is_brief=True))
+    size = _size(packet)
+    whole = report.lines(loading, result, is_look=is_look, is_brief=is_brief, given_bytes=size) if is_whole else ()
+    lines = [] if failure else beside.fit(whole, report.short_lines(loading, result, given_bytes=size))
     show({**report.data(loading, result), "context": packet}, lines, as_json=as_json)
     if failure is not None:
         raise failure
@@ -255,9 +259,10 @@ class Bounded:
             room -= units(text) + 1
         return kept
 
-    def fit(self, lines: Iterable[str], shorter: Callable[[], Iterable[str]]) -> list[str]:
-        """Return the lines if they fit into the room, otherwise the shorter ones, without their middle if need be."""
+    def fit(self, lines: Iterable[str], shorter: Iterable[str]) -> list[str]:
+        """Return the lines if there are any and they fit, else the shorter ones, without their middle if need be."""
         every = [*lines]
-        if self.left is None or units("\n".join(every)) < self.left:
+        if every and (self.left is None or units("\n".join(every)) < self.left):
             return every
-        return cut_middle("\n".join(map(escape, shorter())), max(self.left, len(CUT)), CUT).split("\n")
+        short = "\n".join(map(escape, shorter))
+        return (short if self.left is None else cut_middle(short, max(self.left, len(CUT)), CUT)).split("\n")

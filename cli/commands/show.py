@@ -20,9 +20,7 @@ from faber_ledger.ledger.command_errors import NotFound
 
 @click.command("show", short_help="Show everything about one event, session or artifact.")
 @click.argument("what", metavar="EVENT|SESSION|ARTIFACT")
-@click.option(
-    "--run", metavar="RUN", shell_complete=completion.runs, help="The run to look in, instead of the active one."
-)
+@click.option("--run", "--run-id", metavar="RUN", shell_complete=completion.runs, help="The run; else the active one.")
 @click.option("--content", is_flag=True, help="Print what was loaded: an artifact's newest load, or the event's.")
 @no_pager_option
 @json_option

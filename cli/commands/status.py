@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from faber_ledger.cli.doctor.hooks import read_hook_log
 from faber_ledger.cli.reports.run_list import position_lines
-from faber_ledger.cli.ui.completion import runs
 from faber_ledger.cli.ui.git_words import in_git_data, in_git_line
 from faber_ledger.cli.ui.output import json_option, show, warn
-from faber_ledger.cli.ui.which_run import choose_run, named_run, work_id_option
+from faber_ledger.cli.ui.which_run import choose_run, run_argument
 from faber_ledger.cli.ui.words import events_shown, plural, publishing_hint
-from faber_ledger.ledger.clock import utc_text
+from faber_ledger.ledger.clock import seconds_of, utc_text
+from faber_ledger.ledger.disk import FileRefused
 from faber_ledger.ledger.errors import StateMissing
 from faber_ledger.ledger.foreign import event_ids
 from faber_ledger.ledger.queries import Summary, summarize
@@ -28,10 +29,11 @@ from faber_ledger.runs.active import active_run
 from faber_ledger.runs.carry import consent_of
 from faber_ledger.runs.clone import OUT_OF_THE_WAY, find_obstacle
 from faber_ledger.runs.conflicts import paths_in_conflict
+from faber_ledger.runs.git import branch_of
 from faber_ledger.runs.in_git import GitSurvey
 from faber_ledger.runs.kept import not_in_tree
 from faber_ledger.runs.log import lacks_ledger, read_log
-from faber_ledger.runs.progress import FINISHED, current_phase, resume_point
+from faber_ledger.runs.progress import FINISHED, branch_name, current_phase, resume_point
 from faber_ledger.runs.projecting import known_members
 from faber_ledger.runs.publish import carries_refs, why_not_published
 from faber_ledger.runs.run import Run, find_root
@@ -44,10 +46,9 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Show where a run stands.")
-@click.argument("run", required=False, metavar="[RUN]", shell_complete=runs)
-@work_id_option
+@run_argument
 @json_option
-def status(run: str | None, work_id: str | None, as_json: bool) -> None:
+def status(run: str | None, as_json: bool) -> None:
     """Show where RUN stands (default: the active run): its phase, its session, its context and its ledger.
 
     \b
@@ -63,7 +64,6 @@ def status(run: str | None, work_id: str | None, as_json: bool) -> None:
     obstacle = find_obstacle(root)
     if obstacle is not None:
         warn(f"note: {obstacle}: nothing is recorded; {OUT_OF_THE_WAY}")
-    run = named_run(root, run, work_id)
     meant = choose_run(root, run, active)
     if run is None and active.named_too is not None:
         warn(f"note: the active file names {active.named_too}, but {active.why}")
@@ -83,7 +83,8 @@ def status(run: str | None, work_id: str | None, as_json: bool) -> None:
         lines += sent_lines
     if not is_set_up:
         lines.append(f"This clone: git has no driver that merges the run's files: `{SET_UP}` sets it up")
-    show(data, [*lines, *_waiting_lines(meant)], as_json=as_json)
+    said = _hook_lines(root, found.blocks) if meant.run_id == active.run_id else ()
+    show(data, [*lines, *_waiting_lines(meant), *said], as_json=as_json)
 
 
 class Found(NamedTuple):
@@ -155,11 +156,15 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
     blocks, log = found.blocks, found.log
     yield f"Run: {run.run_id}"
     yield from position_lines(state)
+    named, here = branch_name(state), branch_of(run.root)
+    if isinstance(named, str) and here not in (None, named):
+        yield f"Branch: {named}, but {here} is checked out here"
     yield f"Session: {_session_text(run, state, blocks, has_log=log is not None)}"
     loads = [str(load.get("artifact_id")) for load in artifacts_in_context(blocks)]
     metadata = blocks.get("context_metadata")
     reload = metadata.get("last_artifact_reload") if isinstance(metadata, dict) else None
-    yield f"In context: {', '.join(loads) or 'nothing'}" + (f" (last reload {reload})" if reload else "")
+    if loads:
+        yield f"In context: {', '.join(loads)}" + (f" (last reload {reload})" if reload else "")
     if log is None:
         yield "Ledger: none yet; the first event creates it"
         return
@@ -193,6 +198,15 @@ def _waiting_lines(run: Run) -> Iterator[str]:
         waits = f"{plural(count, 'delivery', 'deliveries')} {'waits' if count == 1 else 'wait'}"
         command = f", and so does `faber-ledger project {run.run_id}`" if not lacks_ledger(run) else ""
         yield f"{waits} to be recorded: the next hook records it{command}"
+
+
+def _hook_lines(root: str, blocks: Blocks) -> Iterator[str]:
+    """Yield the last five things that the hooks have said since the newest session began."""
+    history = session_history(blocks)
+    began = (seconds_of(history[-1].get("started_at")) if history else None) or 0.0
+    with suppress(FileRefused):  # doctor says why
+        said = [message for _, seconds, message in read_hook_log(root) if seconds >= began]
+        yield from [f"A hook said: {message}" for message in [*dict.fromkeys(said)][-5:]]
 
 
 def _session_text(run: Run, state: dict[str, Any], blocks: Blocks, *, has_log: bool) -> str:

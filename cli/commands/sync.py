@@ -17,11 +17,10 @@ from faber_ledger.cli.sync.carried import exchange_refs
 from faber_ledger.cli.sync.carried_words import carried_data, carried_line, exit_code
 from faber_ledger.cli.sync.exchange import Exchanged, exchange_run
 from faber_ledger.cli.sync.refs import Remote as GitRemote
-from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, say, show, tell, warn
 from faber_ledger.cli.ui.progress import progress_bars
 from faber_ledger.cli.ui.server import names_server, pick_server_run, server_address, url_option
-from faber_ledger.cli.ui.which_run import choose_run
+from faber_ledger.cli.ui.which_run import choose_run, run_argument
 from faber_ledger.cli.ui.words import events_shown, plural
 from faber_ledger.ledger.command_errors import GitFailed, NoActiveRun, ServerRefused, ServerUnavailable
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound, UnionConflict
@@ -56,7 +55,7 @@ class Wanted(NamedTuple):
 
 
 @click.command(short_help="Exchange runs with git refs or the server.")
-@click.argument("run_id", metavar="[RUN]", required=False, shell_complete=completion.runs)
+@run_argument
 @click.option(
     "--all", "every", is_flag=True, help="All runs: those of this clone and, without --push, those of the server."
 )
@@ -68,7 +67,7 @@ class Wanted(NamedTuple):
 @url_option
 @json_option
 def sync(
-    run_id: str | None,
+    run: str | None,
     every: bool,
     only_push: bool,
     only_fetch: bool,
@@ -92,7 +91,7 @@ def sync(
     takes nothing now; 14 one of them refuses; 20 a ledger is damaged; 22 an event has
     different contents here and there.
     """
-    if every and run_id is not None:
+    if every and run is not None:
         raise click.UsageError("give RUN or --all, not both")
     if only_push and only_fetch:
         raise click.UsageError("give --push or --fetch; without them it does both")
@@ -101,7 +100,7 @@ def sync(
     root = find_root(os.getcwd())
     if background or pushed_to is not None:
         return _send_in_background(root, pushed_to)
-    wanted = Wanted(root, run_id, every, fetches=not only_push, pushes=not only_fetch)
+    wanted = Wanted(root, run, every, fetches=not only_push, pushes=not only_fetch)
     if watch is None:
         return _sync(wanted, url, as_json=as_json)
     _watch(wanted, url, watch)

@@ -9,11 +9,10 @@ import click
 
 from faber_ledger import __version__
 from faber_ledger.cli.reports.chart import REASONS, Chart, markup
-from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.event_words import session_shown, words_of
 from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.output_file import output_file
-from faber_ledger.cli.ui.which_run import run_with_ledger
+from faber_ledger.cli.ui.which_run import run_argument, run_with_ledger
 from faber_ledger.cli.ui.words import plural
 from faber_ledger.context.packet import size_words
 from faber_ledger.ledger.clock import seconds_of, utc_text
@@ -36,7 +35,7 @@ WORDS = {
 
 
 @click.command(short_help="Draw a run as a page.")
-@click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
+@run_argument
 @click.option(
     "-o",
     "--output",

@@ -9,10 +9,9 @@ import click
 
 from faber_ledger.cli.reports.verify import Anchors, run_findings
 from faber_ledger.cli.sync.ref_versions import RefVersions, RemoteHeads
-from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.progress import progress_over
-from faber_ledger.cli.ui.which_run import runs_with_ledgers
+from faber_ledger.cli.ui.which_run import run_argument, runs_with_ledgers
 from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.verify import LogProblem
@@ -22,7 +21,7 @@ from faber_ledger.runs.run import Run, find_root
 
 
 @click.command(short_help="Check a log, and state.json against it.")
-@click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
+@run_argument
 @click.option("--all", "every", is_flag=True, help="Verify every run of the project with a ledger.")
 @click.option("--git", "with_git", is_flag=True, help="Also compare the log with every version of it in git.")
 @json_option

@@ -215,6 +215,7 @@ def _list_ours(root: str) -> list[Handler]:
 
 DAYS = 7
 LARGEST = 1024 * 1024
+TRACKED = "git tracks it, or cannot say, and anyone may have written its lines"
 
 
 FOLLOW = f"follow the message; {HOOK_LOG} has all of them, and doctor ignores them after a week"
@@ -233,28 +234,33 @@ NOTES = (
 
 def check_hook_log(patient: Patient) -> Iterator[Finding]:
     """Report every kind of line of the last week in the hook log, unless it may have come with a commit."""
-    path = os.path.join(patient.root, *HOOK_LOG.split("/"))
-    if os.path.lexists(path) and is_tracked(path) is True:
-        what = f"{HOOK_LOG} is not read: git tracks it, or cannot say, and anyone may have written its lines"
-        yield Finding("note", what, "take it out of git, or run `faber-ledger doctor` again where git answers")
-        return
-    try:
-        text = read_text(path, LARGEST) or ""
-    except FileRefused as error:
-        what = f"{HOOK_LOG} cannot be read: {error}"
-        yield Finding("warning", what, "move it aside; the next hook creates a new one")
-        return
     found: dict[str, list[tuple[str, str]]] = {}
-    for line in text.splitlines():
-        at, _, message = line.partition(" ")
-        seconds = seconds_of(at)
-        if seconds is not None and patient.at - seconds <= DAYS * 86_400:
-            shown = message.replace(" ", ": ", 1)[:230]
-            found.setdefault(next((phrase for phrase in NOTES if phrase in message), shown), []).append((at, shown))
+    try:
+        for at, seconds, message in read_hook_log(patient.root):
+            if patient.at - seconds <= DAYS * 86_400:
+                shown = message[:230]
+                kind = next((phrase for phrase in NOTES if phrase in message), shown)
+                found.setdefault(kind, []).append((at, shown))
+    except FileRefused as error:
+        hint = "take it out of git, or move it aside; the next hook creates a new one"
+        yield Finding("note" if TRACKED in str(error) else "warning", f"{HOOK_LOG} is not read: {error}", hint)
+        return
     for kind, lines in sorted(found.items(), key=lambda item: item[1][-1], reverse=True):
         at, shown = lines[-1]
         count = f"{len(lines)} times, last" if len(lines) > 1 else "once,"
         yield Finding("note" if kind in NOTES else "warning", f"a hook said, {count} at {at}: {shown}", FOLLOW)
+
+
+def read_hook_log(root: str) -> Iterator[tuple[str, float, str]]:
+    """Yield when a hook said what, oldest first, the time also in seconds; raises FileRefused."""
+    path = os.path.join(root, *HOOK_LOG.split("/"))
+    if os.path.lexists(path) and is_tracked(path) is True:
+        raise FileRefused(TRACKED)
+    for line in (read_text(path, LARGEST) or "").splitlines():
+        at, _, message = line.partition(" ")
+        seconds = seconds_of(at)
+        if seconds is not None:
+            yield at, seconds, message.replace(" ", ": ", 1)
 
 
 def check_waiting(patient: Patient) -> Iterator[Finding]:

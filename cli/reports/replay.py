@@ -75,7 +75,10 @@ class PastEvents:
         return self.moment is not None and self.moment.seconds is None and self._later
 
 
-# Event by event
+# Session by session, or event by event
+
+
+NO_SESSION = "no session yet: --events shows what happened"
 
 
 class Replay:
@@ -109,17 +112,20 @@ class Replay:
             if wanted is None or session["session_id"] == wanted or session["session_id"] in clients:
                 yield session
 
-    def lines(self) -> Iterator[str]:
-        """Yield the events, each with what it changed, and then the sessions, as lines for people."""
+    def lines(self, *, has_events: bool) -> Iterator[str]:
+        """Yield the sessions, with `has_events` after the events, each with what it changed, as lines for people."""
         count = 0
         for recorded, changed in self.events():
             count += 1
-            yield line_of(recorded)
-            for change in changed:
-                yield f"         {change_line(change)}"
+            if has_events:
+                yield line_of(recorded)
+                yield from [f"         {change_line(change)}" for change in changed]
         if not count:
             yield "no event" if self.chosen != EventFilter() else "the log is empty: nothing has happened yet"
-        yield from _session_lines(self.sessions)
+        lines = list(session_table(self.sessions))
+        if has_events and lines:
+            yield ""
+        yield from lines or ([] if has_events or not count else [NO_SESSION])
 
     def data(self) -> dict[str, Iterator[dict[str, Any]]]:
         """Return the same as two lists, `events` and `sessions`; iterate over them in this order."""

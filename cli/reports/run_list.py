@@ -172,7 +172,7 @@ def position_lines(state: dict[str, Any]) -> Iterator[str]:
         "Phase": current_phase(state),
         "Step": current_step(state),
         "Phases completed": ", ".join(phases_completed(state)),
-        "Resume point": f"{place_of(point) or 'unknown'} ({point['mode']})" if point else None,
+        "Resume point": f"{place_of(point)} ({point['mode']})" if point and place_of(point) else None,
     }
     yield from (one_line(f"{name}: {value}", MAX_LINE) for name, value in facts.items() if value not in (None, ""))
 

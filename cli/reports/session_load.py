@@ -16,12 +16,11 @@ from faber_ledger.context.workflow import MAX_QUOTED
 from faber_ledger.files.text import escape, one_line
 from faber_ledger.ledger.disk import FileRefused, folder_around
 from faber_ledger.projections.fold import entry_of, session_history
-from faber_ledger.runs.run import Run
 
 if TYPE_CHECKING:
     from faber_ledger.context.artifact import Loaded, Surroundings
     from faber_ledger.context.packet import Given
-    from faber_ledger.context.reload import Reload
+    from faber_ledger.context.reload import Failed, Reload
     from faber_ledger.context.workflow import Artifact
     from faber_ledger.projections.fold import Blocks
 
@@ -74,16 +73,20 @@ def step_lines(result: Reload) -> Iterator[str]:
             yield from _facts(outcome, "  ")
 
 
-def warnings(result: Reload) -> Iterator[str]:
+def warnings(loading: Loading, result: Reload) -> Iterator[str]:
     """Yield what did not stop the load: large artifacts, missing values, and optional artifacts that failed."""
     for loaded in result.loaded:
         for note in loaded["notes"]:
             yield f"⚠️ WARNING: {escape(note)}"
         if loaded["is_large"]:
             yield describe_large(loaded)
-    for failed in result.failed:
-        if not failed["artifact"]["required"]:
-            yield describe_failure(**failed)
+    yield from [describe_failure(**failed) for failed in _missed(loading, result) if not failed["artifact"]["required"]]
+
+
+def _missed(loading: Loading, result: Reload) -> list[Failed]:
+    """Return what failed, without files that are not there and that only our own workflow names as optional."""
+    is_ours = os.path.dirname(loading.workflow["artifacts_path"]) == workflows.SHIPPED
+    return [one for one in result.failed if one["artifact"]["required"] or not (is_ours and one["error"].is_missing)]
 
 
 def lines(loading: Loading, result: Reload, *, is_look: bool, is_brief: bool, given_bytes: int) -> Iterator[str]:
@@ -93,38 +96,61 @@ def lines(loading: Loading, result: Reload, *, is_look: bool, is_brief: bool, gi
     `is_brief`, as after the lines of each step, the artifacts are only named (AGENT, Step 8). `given_bytes` is the size
     of the contents.
     """
-    run, state = loading.run, loading.state
-    given = [loaded for loaded in result.loaded if _how(result, loaded) not in NOT_GIVEN]
-    left_out = [loaded for loaded in result.loaded if _how(result, loaded) in NOT_GIVEN]
+    given = _given(result)
     yield ""
     yield RULE
-    if is_look:
-        yield f"Would reload context for run: {run.run_id}"
-    elif given:
-        yield f"✓ Context reloaded for run: {run.run_id}"
-    else:
-        yield from _nothing_lines(run, result, left_out)
-    yield f"  Workflow: {state['workflow_id']}"
-    yield f"  Run status: {state['status']}"
-    yield f"  Current phase: {state.get('current_phase') or 'unknown'}"
+    yield from _head_lines(loading, result, is_look=is_look)
     yield ""
     yield f"Artifacts that would be loaded ({len(given)}):" if is_look else f"Artifacts loaded ({len(given)}):"
     yield from _given_lines(result, given, "•" if is_look else "✓", is_brief=is_brief)
-    if len(given) > 1:
-        yield f"Total size: {kilobytes(sum(loaded['size_bytes'] for loaded in given))}"
-    if result.lacks_room():
-        yield f"Contents given: {kilobytes(given_bytes)} (--budget gives more)"
-    if len(given) > 1 or result.lacks_room():
-        yield ""
-    yield from _skipped_lines(result, left_out)
+    total = [f"Total size: {kilobytes(sum(loaded['size_bytes'] for loaded in given))}"] if len(given) > 1 else []
+    sizes = [*total, *_room_lines(result, given_bytes)]
+    yield from [*sizes, ""] if sizes else []
+    skipped = _skipped_lines(result, result.failed)
+    yield from [f"Artifacts skipped ({len(skipped)}):", *skipped, ""] if skipped else []
     yield from _session_lines(loading.blocks, loading.session_id)
     yield RULE
     yield from _closing_lines(result, is_minimal=loading.is_minimal)
 
 
+def short_lines(loading: Loading, result: Reload, *, given_bytes: int) -> Iterator[str]:
+    """Yield a load's report for an agent, which has the contents: its head, and a line an artifact."""
+    yield ""
+    yield from _head_lines(loading, result, is_look=False)
+    for loaded in _given(result):
+        yield f"  ✓ {_named(loaded)}{' (as an outline)' if _how(result, loaded) == 'outline' else ''}"
+    yield from _skipped_lines(result, _missed(loading, result))
+    yield from _room_lines(result, given_bytes)
+    yield from _closing_lines(result, is_minimal=loading.is_minimal)
+
+
+def _given(result: Reload) -> list[Loaded]:
+    return [loaded for loaded in result.loaded if _how(result, loaded) not in NOT_GIVEN]
+
+
+def _head_lines(loading: Loading, result: Reload, *, is_look: bool) -> Iterator[str]:
+    if is_look:
+        yield f"Would reload context for run: {loading.run.run_id}"
+    elif _given(result):
+        yield f"✓ Context reloaded for run: {loading.run.run_id}"
+    else:
+        yield from _nothing_lines(loading, result)
+    yield f"  Workflow: {loading.state['workflow_id']}"
+    yield f"  Run status: {loading.state['status']}"
+    yield f"  Current phase: {loading.state.get('current_phase') or 'unknown'}"
+
+
+def _room_lines(result: Reload, given_bytes: int) -> list[str]:
+    return [f"Contents given: {kilobytes(given_bytes)} (--budget gives more)"] if result.lacks_room() else []
+
+
+def _named(loaded: Loaded) -> str:
+    return f"{loaded['artifact']['id']}{described(loaded['artifact']['description'])}"
+
+
 def _given_lines(result: Reload, given: list[Loaded], mark: str, *, is_brief: bool) -> Iterator[str]:
     for loaded in given:
-        yield f"  {mark} {loaded['artifact']['id']}{described(loaded['artifact']['description'])}"
+        yield f"  {mark} {_named(loaded)}"
         if not is_brief:
             yield from _facts(loaded, "    ")
         if _how(result, loaded) == "outline":
@@ -135,17 +161,13 @@ def _given_lines(result: Reload, given: list[Loaded], mark: str, *, is_brief: bo
         yield ""
 
 
-def _skipped_lines(result: Reload, left_out: list[Loaded]) -> Iterator[str]:
-    count = len(result.failed) + len(result.skipped) + len(left_out)
-    if count:
-        yield f"Artifacts skipped ({count}):"
-        for skipped in result.skipped:
-            yield f"  ⊘ {skipped['artifact']['id']} - this session has it: loaded {ago(skipped['age'])}"
-        for loaded in left_out:
-            yield f"  ⊘ {loaded['artifact']['id']} - {NOT_GIVEN[_how(result, loaded)]}"
-        for failed in result.failed:
-            yield f"  ⚠️ {failed['artifact']['id']} - {failed['error'].message}"
-        yield ""
+def _skipped_lines(result: Reload, failed: list[Failed]) -> list[str]:
+    left_out = [(loaded, _how(result, loaded)) for loaded in result.loaded]
+    return [
+        *[f"  ⊘ {one['artifact']['id']} - this session has it: loaded {ago(one['age'])}" for one in result.skipped],
+        *[f"  ⊘ {one['artifact']['id']} - {NOT_GIVEN[how]}" for one, how in left_out if how in NOT_GIVEN],
+        *[f"  ⚠️ {one['artifact']['id']} - {one['error'].message}" for one in failed],
+    ]
 
 
 def _session_lines(current: Blocks, session_id: str | None) -> Iterator[str]:
@@ -175,16 +197,16 @@ def _facts(loaded: Loaded, indent: str) -> Iterator[str]:
         yield f"{indent}Size: {kilobytes(loaded['size_bytes'])}"
 
 
-def _nothing_lines(run: Run, result: Reload, left_out: list[Loaded]) -> Iterator[str]:
+def _nothing_lines(loading: Loading, result: Reload) -> Iterator[str]:
     """Yield why nothing was loaded, instead of the line that something was."""
-    skipped, failed, deferred = len(result.skipped), len(result.failed), len(left_out)
+    skipped, failed, deferred = len(result.skipped), len(_missed(loading, result)), len(result.loaded)
     them = "it" if skipped == 1 else "them"
     why = [f"{skipped} skipped (--force loads {them})"] if skipped else []
     why += [f"{failed} failed"] if failed else []
     why += [f"{deferred} not given"] if deferred else []
     what = "Nothing was loaded" if failed or deferred else "Nothing to load"
     yield f"ℹ {what}: {', '.join(why)}" if why else f"ℹ {what}"
-    yield f"  Run: {run.run_id}"
+    yield f"  Run: {loading.run.run_id}"
 
 
 def _closing_lines(result: Reload, *, is_minimal: bool) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from faber_ledger.cli.ui import texts
+from faber_ledger.cli.ui import completion, texts
 from faber_ledger.cli.ui.git_words import hint_without_runs
 from faber_ledger.cli.ui.output import ask_number, tell, warn, warn_of
 from faber_ledger.files.text import escape, quote_word
@@ -28,13 +29,9 @@ from faber_ledger.runs.run import Run, find_root, path_form
 R = TypeVar("R")
 
 
-def run_with_ledger(text: str | None, work_id: str | None = None) -> Run:
-    """Return the run that a command is about, as `choose_run` does.
-
-    Raises like `choose_run` and `named_run`, and RunNotFound if it has no ledger.
-    """
-    root = find_root(os.getcwd())
-    run = choose_run(root, named_run(root, text, work_id))
+def run_with_ledger(text: str | None) -> Run:
+    """Return the run that a command is about, as `choose_run` does; raises like it, and RunNotFound without ledger."""
+    run = choose_run(find_root(os.getcwd()), text)
     if lacks_ledger(run):
         if not os.path.lexists(run.state_path):
             raise RunNotFound(f"the run {run.run_id} has neither a ledger nor a state", hint=_hint_to_list(root))
@@ -136,6 +133,27 @@ def _newest_run(root: str) -> list[str]:
 work_id_option = click.option(
     "--work-id", metavar="ID", help="The run of this work item: the newest at work, otherwise the newest."
 )
+
+
+def run_argument(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the argument RUN, which `--run-id` and `--work-id` name, too, to a command; it gets `run`, None for none."""
+
+    @functools.wraps(command)
+    def call_command(*, run: str | None, run_id: str | None, work_id: str | None, **others: Any) -> Any:
+        if run is not None and run_id is not None:
+            raise click.UsageError("give RUN or --run-id, not both")
+        named = run if run_id is None else run_id
+        if work_id is not None:
+            named = named_run(find_root(os.getcwd()), named, work_id)
+        return command(run=named, **others)
+
+    for option in (
+        work_id_option,
+        click.option("--run-id", metavar="RUN", shell_complete=completion.runs, help="The same as RUN."),
+        click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs),
+    ):
+        call_command = option(call_command)
+    return call_command
 
 
 def named_run(root: str, text: str | None, work_id: str | None) -> str | None:

@@ -95,6 +95,8 @@ def test_no_reader_ends_in_a_traceback(tmp_path: Path, seed: int, has_git: bool)
         ("session_started", "environment", {"hostname": 1}),
         ("session_started", "phases_completed", [{}]),
         ("checkout_recorded", "uncommitted", "yes"),
+        ("checkout_recorded", "uncommitted_count", "12"),
+        ("checkout_recorded", "uncommitted_names", [1]),
         ("context_reconstituted", "findings", ["x"]),
         ("delivery_ignored", "delivery", {"hook": {}}),
         ("session_ended", "also_loaded", [1]),

@@ -294,7 +294,8 @@ def test_a_new_clone_says_why_it_has_no_ledger(team: Team) -> None:
     carol = team.member("carol")
     done = carol.call("faber-ledger", "log")
     assert (done.returncode, "ledger.db" in done.stderr, ".git/" in done.stderr) == (20, True, False), done.stderr
-    assert "is not a sound ledger" in packet_of(carol, "carol-1")
+    assert "; 1 warning: faber-ledger status" in packet_of(carol, "carol-1")
+    assert "is not a sound ledger" in carol.call("faber-ledger", "status").stdout
     assert_sound(carol)
 
 
@@ -336,7 +337,7 @@ def test_a_ledger_that_claims_a_newer_format_stops_no_hook_and_no_commit(team: T
     team.hand_over()
     pushed = bob.ledger.read_bytes()
     commit = team.mallory.git("rev-parse", "--short", "HEAD").strip()
-    said = said_by(bob, "bob-2")
+    said = said_by(bob, "bob-2") + bob.faber("status").stdout
     assert (SAID in said, ONLY_HERE in said, f"commit {commit} brought it" in said) == (True, True, True)
     bob.ledger.write_bytes(pushed + bytes(4096))  # which no commit has
     assert "brought it" not in bob.faber("note", "add", "between").stderr

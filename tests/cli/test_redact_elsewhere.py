@@ -90,9 +90,10 @@ def test_a_redaction_from_elsewhere_hides_at_once_and_the_next_start_says_how_ma
     commit(pair.bob)
     pull(pair.ann, pair.bob)
     assert SAID not in pair.ann.faber("log").stdout  # a command that only reads has taken it
-    assert "1 event was redacted elsewhere" in (line := start_line(pair.ann))
+    assert start_line(pair.ann).endswith("; redacted events: faber-ledger status")
+    assert "1 event was redacted elsewhere" in (line := pair.ann.faber("status").stdout)
     assert writer[:8] in line
-    assert "redacted elsewhere" not in start_line(pair.ann)
+    assert "redacted events" not in start_line(pair.ann)
     assert SAID not in shown(pair.ann)
     (aside,) = set_aside(pair.ann)
     assert aside.stat().st_mode & 0o777 == 0o600

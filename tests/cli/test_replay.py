@@ -124,18 +124,31 @@ def test_the_events_between_two_moments_include_both(sample: Project) -> None:
 
 
 def test_a_table_shows_what_each_session_completed_and_loaded_and_how_long_it_ran(sample: Project) -> None:
-    lines = sample.faber("replay").stdout.splitlines()[-3:]
-    assert lines[1].split("  ")[0] == "abc123"
-    assert "1 minute 10 seconds" in lines[1]
-    assert lines[1].endswith("frame, architect  workflow-state")
-    assert "  open  " in lines[2]
+    title, _, *lines = sample.faber("replay").stdout.splitlines()
+    assert title.startswith("session  machine ")
+    assert len(lines) == 2
+    assert lines[0].split("  ")[0] == "abc123"
+    assert "1 minute 10 seconds" in lines[0]
+    assert lines[0].endswith("frame, architect  workflow-state")
+    assert "  open  " in lines[1]
     first = replay_data(sample)["sessions"][1]
     assert (first["ran_seconds"], first["newly_completed"]) == (70.0, ["frame", "architect"])
 
 
+@pytest.mark.parametrize("options", [["--events"], ["--from", "1"], ["--to", "11"], ["--events", "--session", SECOND]])
+def test_events_are_shown_with_their_changes_where_they_are_asked_for(sample: Project, options: list[str]) -> None:
+    table = sample.faber("replay", *options[1:] if "--session" in options else []).stdout
+    shown = sample.faber("replay", *options).stdout
+    assert shown.endswith(f"\n\n{table}")
+    events, changes = [shown.count(text) for text in ("2026-01-05T14:3", " -> ")]
+    assert events > 1
+    assert changes > 1
+    assert "->" not in table
+
+
 def test_contradicting_options_are_one_usage_error(sample: Project) -> None:
     for arguments, why in [
-        (["--at", "3", "--to", "3"], "--at cannot be combined with --from, --to and --session"),
+        (["--at", "3", "--to", "3"], "--at cannot be combined with --events, --from, --to and --session"),
         (["--at", "2026-01-05T14:30:22"], "write 2026-01-05T14:30:22Z if it is UTC"),
         (["--at", "14:30"], "is not a time with a zone, such as 2026-01-05T14:30:22Z"),
     ]:

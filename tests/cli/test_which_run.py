@@ -37,6 +37,23 @@ def test_without_any_run_the_command_that_starts_one_is_named(project: Project) 
         assert done.returncode == 10
 
 
+RUN_COMMANDS = ["status", "log", "replay", "verify", "export", "project", "seal", "reconstitute", "run resume --yes"]
+
+
+@pytest.mark.parametrize("command", [*RUN_COMMANDS, "migrate", "timeline --output -"])
+def test_a_run_is_named_by_its_id_or_its_work_item(project: Project, command: str) -> None:
+    first, second = start(project, "258"), start(project, "259")
+    for words in ([first], ["--run-id", first], ["--work-id", "258"]):
+        done = project.faber(*command.split(), *words)
+        assert done.returncode == 0, done.stderr
+        assert second not in done.stdout or "--yes" in command  # which warns of the other
+    wrong = project.faber(*command.split(), "--work-id", "7")
+    assert wrong.returncode == (1 if command == "reconstitute" else 10)
+    assert "no run here has the work item 7" in wrong.stderr
+    both = project.faber(*command.split(), first, "--run-id", second)
+    assert both.returncode == 2 or command == "reconstitute"
+
+
 @pytest.mark.parametrize("command", [["session-load"], ["reconstitute"]])
 def test_a_load_without_a_run_names_one_that_is_there(project: Project, command: list[str]) -> None:
     """(spec-and-session-end remark 9)"""

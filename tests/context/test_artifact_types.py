@@ -589,7 +589,7 @@ def test_a_dry_run_only_names_the_mapped_program_that_a_load_runs(mine: Project)
     assert issue[4:] == ["    Required: yes", "    Last loaded: never", "    Action: LOAD", ""]
     assert "    Runs: git log --format=%s -5" in lines
     assert "Total: 3 artifacts (3 would be loaded, 0 skipped)" in lines
-    done = mine.faber("session-load")
+    done = mine.faber("session-load", "--verbose")
     assert done.returncode == 0, done.stderr
     assert "The issue\n" in done.stdout
     assert (mine.root.parent / "ran").exists()

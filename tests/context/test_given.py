@@ -74,7 +74,7 @@ def test_a_load_spares_only_what_this_session_was_given_whole(project: Project) 
     assert names(load(project, **IN_CLIENT), "skipped") == ["short", "long"]
     assert names(load(project, "--artifacts", "short", **IN_CLIENT)) == ["short"]
     assert names(load(project, "--content", **IN_CLIENT)) == ["short", "long"]
-    report = project.faber("session-load", env=IN_CLIENT).stdout
+    report = project.faber("session-load", "--verbose", env=IN_CLIENT).stdout
     assert "ℹ Skipping short - loaded just now (--force loads it)\n" in report
     assert "  ⊘ short - this session has it: loaded just now\n" in report
     project.assert_projected()
@@ -121,7 +121,7 @@ def test_a_deferred_command_is_not_in_context(project: Project) -> None:
     ask = {"id": "issue", "type": "work_plugin", "command": "/fractary-work:issue-fetch 258"}
     with_artifacts(project, {"id": "a", "path": "a.md"}, ask)
     project.write("a.md", "A.\n")
-    done = project.faber("session-load", env=IN_CLIENT)
+    done = project.faber("session-load", "--verbose", env=IN_CLIENT)
     assert "Artifacts loaded (1):\n  ✓ a\n" in done.stdout
     assert "Artifacts skipped (1):\n  ⊘ issue - deferred: the agent is asked to run it\n" in done.stdout
     assert project.in_context == project.history[0]["artifacts_loaded"] == ["a"]
@@ -273,6 +273,6 @@ def test_a_dry_run_tells_all_that_the_load_would_do(project: Project) -> None:
     assert "    Action: SKIP (deferred: the agent is asked to run it)\n" in dry.stdout
     assert "Total: 2 artifacts (1 would be loaded, 1 skipped)\n" in dry.stdout
     assert "Not selected, for their triggers, phase or condition: unmet\n" in dry.stdout
-    real = project.faber("session-load").stdout
+    real = project.faber("session-load", "--verbose").stdout
     assert "Artifacts loaded (1):\n" in real
     assert "Artifacts skipped (1):\n" in real

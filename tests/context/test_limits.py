@@ -57,7 +57,7 @@ def test_the_ledgers_blocks_count_nowhere(project: Project) -> None:
     sessions = {"current_session_id": None, "total_sessions": len(history), "session_history": history}
     project.change_state(sessions=sessions)
     assert project.state_path.stat().st_size > 3_000_000
-    done = project.faber("session-load")
+    done = project.faber("session-load", "--verbose")
     assert done.returncode == 0
     assert done.stderr == ""
     entries = {entry["artifact_id"]: entry for entry in project.state["context_metadata"]["artifacts_in_context"]}

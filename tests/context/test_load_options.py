@@ -85,7 +85,8 @@ def test_what_the_hint_names_comes_first_and_everything_is_loaded(project: Proje
     """(faber-as-it-runs-today H10)"""
     everything = ["orchestration-protocol", "specification"]
     assert sections(load(project)["context"]) == everything
-    done = project.faber("session-load", "--force", "--context", "Build is 60% done: the spec matters,\nand the tests")
+    words = ("--verbose", "--force", "--context", "Build is 60% done: the spec matters,\nand the tests")
+    done = project.faber("session-load", *words)
     assert done.returncode == 0
     assert sections(done.stdout) == ["specification", "orchestration-protocol"]
     hint = "Build is 60% done: the spec matters, and the tests"

@@ -12,7 +12,6 @@ from support.project import Project
 if TYPE_CHECKING:
     from pathlib import Path
 
-RULE = "━" * 46
 WORKFLOW = ".fractary/plugins/faber/workflows/own.json"
 
 
@@ -30,9 +29,39 @@ def project(tmp_path: Path) -> Project:
 
 
 def load(project: Project, *options: str, code: int = 0) -> str:
-    done = project.faber("session-load", *options)
+    done = project.faber("session-load", "--verbose", *options)
     assert done.returncode == code
     return done.stdout
+
+
+def test_a_program_gets_a_line_an_artifact_instead_of_the_report(project: Project) -> None:
+    """A dozen lines of paths and counts say nothing to an agent that has the contents above them."""
+    project.write("docs/second.md", "# Second\n" + "word\n" * 9000)
+    report = project.faber("session-load", "--budget", "4000").stdout.partition("===== end of the FABER context\n")[2]
+    contents = re.search(r"^Contents given: .* KB \(--budget gives more\)$", report, re.MULTILINE)
+    assert contents is not None
+    assert report.strip().splitlines() == [
+        f"✓ Context reloaded for run: {project.run_id}",
+        "  Workflow: own",
+        "  Run status: in_progress",
+        "  Current phase: build",
+        "  ✓ first",
+        "  ✓ second (as an outline)",
+        "  ✓ third",
+        contents[0],
+    ]
+    again = project.faber("session-load").stdout
+    assert "\n  ✓ second (as an outline)\n  ⊘ first - this session has it: loaded just now\n  ⊘ third - " in again
+
+
+def test_nobody_misses_an_optional_file_of_the_shipped_workflow(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    (project.root / "plugins/faber/docs/workflow-orchestration-protocol.md").unlink()
+    for options in ([], ["--verbose"], ["--force"]):
+        done = project.faber("session-load", *options)
+        assert (done.returncode, done.stderr) == (0, "")
+    project.write("plugins/faber/docs/workflow-orchestration-protocol.md", b"\xff")
+    assert "Optional artifact" in project.faber("session-load", "--force").stderr
 
 
 def test_no_block_of_an_artifact_is_printed_twice(project: Project) -> None:
@@ -103,22 +132,22 @@ def use_artifacts(project: Project, count: int, *, is_there: bool = True, repeat
 
 def print_all(project: Project, *options: str, code: int = 0) -> str:
     """Return what the skill `session-load` gives the agent: both outputs."""
-    done = project.faber("session-load", *options)
+    done = project.faber("session-load", "--verbose", *options)
     assert done.returncode == code, done.stderr
     output = done.stdout + done.stderr
     assert "--budget" in options or len(output.encode("utf-16-le")) // 2 < LIMIT
     return output
 
 
-@pytest.mark.parametrize("count", [14, 21, 80])
+@pytest.mark.parametrize("count", [14, 80, 150])
 def test_the_report_is_shortened_so_that_the_agent_gets_all_contents(project: Project, count: int) -> None:
     use_artifacts(project, count)
     shown = print_all(project, "--force")
-    contents, _, report = shown.partition(f"\n{RULE}\n")
+    contents, _, report = shown.partition("\n===== end of the FABER context\n")
     assert len(contents) > 24_000
-    assert "  ✓ decision-0\n" in report
+    assert "  ✓ decision-0 (as an outline)\n" in report
     assert "Resolved:" not in report
-    assert "Session tracking:" in report
-    assert ("\n  … (`faber-ledger session-load --dry-run` lists all)\n" in report) is (count == 80)
+    assert "Session tracking:" not in report
+    assert ("\n  … (`faber-ledger session-load --dry-run` lists all)\n" in report) is (count == 150)
     for loaded in project.of_type("artifact_loaded"):
         assert f"decision-{loaded['artifact_id'].partition('-')[2]}" in contents

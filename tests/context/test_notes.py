@@ -50,6 +50,15 @@ def test_a_note_is_recorded_with_where_the_run_was(project: Project) -> None:
     project.assert_projected()
 
 
+def test_a_text_without_a_subcommand_is_a_note(project: Project) -> None:
+    for words in (["the lock must stay"], ["--run-id", RUN, "add nothing"], ["add", "add"]):
+        done = project.faber("note", *words)
+        assert done.stdout.startswith(f"✓ Recorded a note on {RUN} ("), done.stderr
+    assert [note["text"] for note in project.of_type("note_recorded")] == ["the lock must stay", "add nothing", "add"]
+    assert project.faber("note", "add").returncode == 2
+    assert "note add" in project.faber("note", "--help").stdout
+
+
 def test_an_agent_writes_a_summary_on_standard_input(project: Project) -> None:
     done = typed(project, "\ufeffWorked on ünï\nNext: tests\n".encode(), "--kind", "summary", "--json")
     data = json.loads(done.stdout)["data"]

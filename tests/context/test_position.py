@@ -332,8 +332,9 @@ def test_uncommitted_work_is_told_where_it_is_not(tmp_path: Path, is_uncommitted
         desktop.deliver("SessionEnd.prompt_input_exit.interactive", client="two")
     desktop.write("new/work.py", "x = 2\n")
     packet = desktop.deliver(STARTUP, client="three").packet or ""
-    left = "The session before this conversation, on dev-machine-1 in another clone, ended with uncommitted changes,"
-    assert (left in packet) == (is_uncommitted and not ends_here)
+    left = "The session before this conversation, on dev-machine-1 in another clone, ended with uncommitted changes"
+    named = f"{left} (work.py), which are not here: ask for them before you do that work again.\n"
+    assert (named in packet) == (left in packet) == (is_uncommitted and not ends_here)
     came = "The session before this conversation was on dev-machine-1, in another clone.\n"
     assert (came in packet) == (not is_uncommitted)
     here = "Uncommitted here, and not by that session: new/: ask the user before you change or commit it.\n"
@@ -356,6 +357,26 @@ def test_uncommitted_work_that_was_committed_after_the_session_is_not_asked_for(
     packet = desktop.deliver(STARTUP, client="two").packet or ""
     assert "The session before this conversation was on dev-machine-1, in another clone.\n" in packet
     assert "ask for them" not in packet
+
+
+@pytest.mark.parametrize("is_others", [True, False])
+def test_a_newer_commit_of_the_branch_counts_wherever_it_is_known(tmp_path: Path, is_others: bool) -> None:
+    """A fetched commit of the session's branch settles it; a commit of another branch does not."""
+    laptop = worked_an_hour_ago(tmp_path / "laptop")
+    laptop.git("switch", "--quiet", "--create", "feat/one")
+    laptop.deliver(STARTUP, client="one")
+    laptop.write("work.py", "x = 1\n")
+    laptop.deliver("SessionEnd.prompt_input_exit.interactive", client="one")
+    laptop.git("add", ".fractary")
+    laptop.git("commit", "-qm", "end")
+    laptop.git("branch", "--force", "other")
+    desktop = laptop.clone(tmp_path / "desktop", "dev-machine-2")
+    laptop.git("switch", "--quiet", "other" if is_others else "feat/one")
+    laptop.git("add", "-A")
+    laptop.git("commit", "-qm", "Work")
+    desktop.git("fetch", "--quiet")
+    packet = desktop.deliver(STARTUP, client="two").packet or ""
+    assert ("ask for them" in packet) == is_others
 
 
 # Whatever a repository holds

@@ -85,9 +85,9 @@ def test_the_three_lists_are_loaded_in_order_and_names_choose(project: Project) 
         ],
         phase_specific={"build": [artifact(project, "build")], "frame": [artifact(project, "frame")]},
     )
-    assert "Determined 3 artifacts to load\n" in load(project)
+    assert "Determined 3 artifacts to load\n" in load(project, "--verbose")
     assert project.in_context == ["always", "true", "build"]
-    assert "Determined 2 artifacts to load\n" in load(project, "--artifacts", "build,always", "--force")
+    assert "Determined 2 artifacts to load\n" in load(project, "--artifacts", "build,always", "--force", "--verbose")
     assert sorted(load_["artifact_id"] for load_ in project.of_type("artifact_loaded")[3:]) == ["always", "build"]
 
 

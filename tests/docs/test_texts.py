@@ -196,7 +196,7 @@ def with_specification(project: Project) -> None:
 
 def load(project: Project) -> Printed:
     with_specification(project)
-    return run_command(project, "session-load", "--trigger", "session_start")
+    return run_command(project, "session-load", "--trigger", "session_start", "--verbose")
 
 
 def load_on_terminal(project: Project) -> Printed:
@@ -207,18 +207,18 @@ def load_on_terminal(project: Project) -> Printed:
 def load_again(project: Project) -> Printed:
     fresh = [{**spec_state()["context_metadata"]["artifacts_in_context"][0], "loaded_at": ago(minutes=3, seconds=10)}]
     project.change_state(context_metadata={"reload_count": 3, "artifacts_in_context": fresh})
-    return run_command(project, "session-load")
+    return run_command(project, "session-load", "--verbose")
 
 
 def load_with_optional_missing(project: Project) -> Printed:
     with_workflow(project, artifact("notes", path="docs/notes.md", required=False))
-    return run_command(project, "session-load")
+    return run_command(project, "session-load", "--verbose")
 
 
 def load_with_required_missing(project: Project) -> Printed:
     missing = artifact("notes", path="docs/{run_id}.md", required=True)
     with_workflow(project, artifact("protocol", path=PROTOCOL), missing, artifact("last", path="never-tried.md"))
-    return run_command(project, "session-load")
+    return run_command(project, "session-load", "--verbose")
 
 
 def load_with_unset_field(project: Project) -> Printed:

@@ -61,7 +61,7 @@ def test_a_clone_without_set_up_is_told_at_its_first_start(project: Project) -> 
     project.faber("init", "--plugin")
     project.git("config", "--local", "--remove-section", "merge.faber-ledger")
     answers = [*deliver_to_both(project, START, client=ME, pid=PID), *deliver_to_both(project, START, pid=PID)]
-    assert ["never set up" in (answer.message or "") for answer in answers].count(True) == 1
+    assert ["; not set up: " in (answer.message or "") for answer in answers].count(True) == 1
 
 
 def test_two_deliveries_that_wait_are_recorded_once_and_both_answered(project: Project) -> None:

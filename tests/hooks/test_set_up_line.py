@@ -11,7 +11,8 @@ from support.project import RUN, Project
 STARTUP, RESUME = "SessionStart.startup.print", "SessionStart.resume.print"
 PRE, END = "PreCompact.auto.print", "SessionEnd.other.print"
 LINE = f"faber-ledger: run {RUN}, phase build"
-SAID = (
+SAID = "; not set up: faber-ledger status"
+WITHOUT_RUN = (
     "this clone was never set up for faber-ledger, and git will not merge its files: run `faber-ledger init --git-only`"
 )
 
@@ -51,11 +52,15 @@ def test_the_first_start_tells_the_user_and_no_other(project: Project, change: A
     if change is not None:
         change(project)
     answer = project.deliver(STARTUP)
-    assert (answer.message or "").startswith("faber-ledger: ")
-    assert (answer.message or "").endswith(SAID)
-    assert SAID not in (answer.packet or "")
+    said = {None: f"{LINE}{SAID}", shown: f"{LINE}; wrong branch: faber-ledger status"}
+    assert answer.message == said.get(change, f"faber-ledger: {WITHOUT_RUN}")
+    assert "not set up" not in (answer.packet or "")
     assert (answer.packet is not None) == (change in (None, shown))
-    assert SAID not in (project.deliver(STARTUP, client="another").message or "")
+    again = project.deliver(STARTUP, client="another").message or ""
+    assert SAID not in again
+    assert WITHOUT_RUN not in again
+    if answer.packet is not None:
+        assert "This clone: git has no driver" in project.faber("status").stdout
 
 
 @pytest.mark.parametrize("recorded", [PRE, END])

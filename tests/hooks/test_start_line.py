@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 STARTUP = "SessionStart.startup.interactive"
-LINE = f"faber-ledger: run {RUN}, phase build, step implement"
-DOCTOR = ": run `faber-ledger doctor`"
+LINE = f"faber-ledger: run {RUN}, phase build"
+STATUS = ": faber-ledger status"
+LONGEST = "a" * 60
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def project(tmp_path: Path) -> Project:
 
 
 @pytest.mark.parametrize("source", ["startup", "resume", "compact", "clear", "fork"])
-def test_every_start_names_run_phase_and_step(project: Project, source: str) -> None:
+def test_every_start_names_run_and_phase(project: Project, source: str) -> None:
     """(real-client D2)"""
     answer = project.deliver(f"SessionStart.{source}.interactive")
     assert answer.message == LINE
@@ -38,11 +39,10 @@ def test_a_required_artifact_that_is_missing_is_named(project: Project) -> None:
     config = {"critical_artifacts": {"always_load": [artifact], "conditional_load": [odd]}}
     project.write("plugins/faber/config/workflows/default.json", json.dumps(config))
     said = project.deliver(STARTUP).message or ""
-    assert said.startswith(f"{LINE}; ❌ ERROR: Required artifact not found / Artifact: plan / Path: ")
-    assert said.endswith(f" (and 1 more){DOCTOR}")
+    assert said == f"{LINE}; artifact missing{STATUS}"
     project.write("PLAN.md", "# Plan\n")
     said = project.deliver(STARTUP, client="another").message or ""
-    assert said.startswith(f"{LINE}; Cannot evaluate condition: odd +")
+    assert said == f"{LINE}; 1 warning{STATUS}"
     (project.root / "plugins/faber/config/workflows/default.json").unlink()
     assert project.deliver(STARTUP, client="third").message == LINE
 
@@ -53,21 +53,31 @@ def test_a_damaged_ledger_and_a_broken_state_are_named(project: Project) -> None
     sound = project.state_path.read_bytes()
     project.put_state("{")
     said = project.deliver(STARTUP, client="another").message or ""
-    assert said.startswith(f"faber-ledger: run {RUN}")
-    assert f".fractary/runs/{RUN}/state.json" in said
-    assert said.endswith(DOCTOR)
+    assert said == f"faber-ledger: run {RUN}, phase build; 1 warning{STATUS}"
     project.put_state(sound)
     project.ledger_path.write_bytes(b"scribbled over" * 100)
     said = project.deliver(STARTUP, client="third").message or ""
-    assert said.startswith(f"{LINE}; .fractary/runs/{RUN}/ledger.db ")
-    assert said.endswith(DOCTOR)
+    assert said == f"{LINE}; 1 warning{STATUS}"
 
 
 def test_a_value_of_the_state_stays_on_the_line_and_bounded(project: Project) -> None:
     project.change_state(current_phase="build\nforged: \x1b[2J" + "x" * 500)
     said = project.deliver(STARTUP).message or ""
     assert said.isprintable()
-    assert len(said) < 300
+    assert len(said) <= 120
+
+
+@pytest.mark.parametrize("phase", ["build", "architect", "documentation"])
+def test_the_line_of_a_long_id_has_at_most_120_characters(tmp_path: Path, phase: str) -> None:
+    project = Project.made(tmp_path / "project", run_id=LONGEST)
+    artifact = {"id": "plan", "type": "markdown", "path": "PLAN.md", "required": True}
+    config = {"critical_artifacts": {"always_load": [artifact]}}
+    project.write("plugins/faber/config/workflows/default.json", json.dumps(config))
+    project.change_state(current_phase=phase)
+    said = project.deliver(STARTUP).message or ""
+    assert len(said) <= 120
+    assert said.startswith(f"run {LONGEST}, phase {phase[:8]}")
+    assert said.endswith("; artifact missing: faber-ledger status")
 
 
 def test_nothing_is_shown_of_what_is_no_start_of_a_session(project: Project) -> None:
@@ -78,3 +88,32 @@ def test_nothing_is_shown_of_what_is_no_start_of_a_session(project: Project) -> 
     assert project.deliver("SessionEnd.other.print").output == b""
     project.change_state(status="completed")
     assert project.deliver(STARTUP, client="another").output == b""
+
+
+def test_the_most_urgent_thing_is_said_alone(project: Project) -> None:
+    """Nothing recorded before the wrong branch, and that before a required artifact; `status` has all of them."""
+    artifact = {"id": "plan", "type": "markdown", "path": "PLAN.md", "required": True}
+    config = {"critical_artifacts": {"always_load": [artifact]}}
+    project.write("plugins/faber/config/workflows/default.json", json.dumps(config))
+    project.change_state(branch="feat/258")
+    assert project.deliver(STARTUP).message == f"{LINE}; wrong branch{STATUS}"
+    status = project.faber("status").stdout
+    assert "\nBranch: feat/258, but main is checked out here\n" in status
+    assert "A hook said: SessionStart: ❌ ERROR: Required artifact not found / Artifact: plan / " in status
+    project.refuse()
+    said = project.deliver(STARTUP, client="another").message
+    project.relent()
+    assert said == f"{LINE}; not recorded{STATUS}"
+    status = project.faber("status").stdout
+    assert "1 delivery waits to be recorded" in status
+    assert "A hook said: SessionStart: not recorded: " in status
+
+
+def test_what_hooks_said_before_the_session_is_left_to_doctor(project: Project) -> None:
+    project.write(".fractary/faber/logs/hooks.log", "2020-01-01T00:00:00Z SessionStart an old message\n")
+    project.deliver(STARTUP)
+    status = project.faber("status").stdout
+    assert "A hook said" not in status
+    assert "Resume point: build:implement (continue)" in status
+    project.change_state(current_phase=None, current_step=None, phases={})
+    assert "Resume point" not in project.faber("status").stdout

@@ -49,6 +49,7 @@ def uncommitted(project: Project) -> bool | None:
     known = checkout_at_end(find_run(str(project.root), RUN))
     assert known is not None
     assert known["branch"] == "feat/258-csv"
+    assert (known["uncommitted"] is True) == ("uncommitted_count" in known) == ("uncommitted_names" in known)
     return known["uncommitted"]
 
 
@@ -124,6 +125,17 @@ def test_what_is_uncommitted_outside_our_folder_is_seen(project: Project) -> Non
     commit(project)
     (project.root / "new.txt").unlink()
     assert uncommitted(project) is True
+
+
+def test_an_end_names_the_first_ten_uncommitted_files(project: Project) -> None:
+    project.deliver(STARTUP, **ME)
+    for number in range(12):
+        project.write(f"new-{number:02}.txt", "x\n")
+    project.write("deep/er/file.txt", "x\n")
+    project.deliver(END, **ME)
+    (end,) = following(project, "session_ended")
+    assert end["uncommitted_count"] == 13
+    assert end["uncommitted_names"] == ["deep/", *[f"new-{number:02}.txt" for number in range(9)]]
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ START, PRE, POST, END = (
 TOKEN = "gh" + "p_" + "a1B2" * 9
 PASSWORD = "Sommer2026!"
 SAID = f"log in with password: {PASSWORD} and {TOKEN}, then go on"
-FREE = {"client_reason", "error", "reason", "summary", "text", "told"}
+FREE = {"client_reason", "error", "reason", "summary", "text", "told", "uncommitted_names"}
 NAMES = {
     *("type", "kind", "given", "severity", "code", "mode", "status", "trigger", "source", "loaded_at", "hook"),
     *("run_id", "workflow_id", "work_id", "session_id", "artifact_id", "agent_id", "also_loaded", "event_id"),
@@ -210,6 +210,18 @@ def test_names_are_recorded_as_they_are(project: Project) -> None:
     event = project.of_type("session_started")[0]
     assert (event["phase"], event["step"]) == ("password: reset", f"rotate {TOKEN}")
     assert project.of_type("checkout_recorded")[0]["branch"] == f"feat/{TOKEN}"
+
+
+def test_names_of_uncommitted_files_are_masked(project: Project) -> None:
+    project.deliver(START, client=ME)
+    project.write(f"keys/{TOKEN}", "x\n")
+    project.write("plain.txt", "x\n")
+    project.git("add", "keys")
+    project.deliver(END, client=ME)
+    names = project.of_type("checkout_recorded")[1]["uncommitted_names"]
+    assert len(names) == 2
+    assert "plain.txt" in names
+    assert TOKEN not in str(names)
 
 
 def test_the_blocks_of_an_adopted_run_stay_as_git_has_them(project: Project) -> None:

@@ -117,7 +117,7 @@ def test_the_open_session_of_the_example_is_abandoned_when_a_client_starts(tmp_p
 
 def test_a_load_by_hand_goes_on_with_the_examples_session(tmp_path: Path) -> None:
     project = spec_project(tmp_path)
-    done = project.faber("session-load")
+    done = project.faber("session-load", "--verbose")
     assert done.returncode == 0, done.stderr
     assert project.current == OPEN
     entry = project.history[-1]

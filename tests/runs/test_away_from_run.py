@@ -127,7 +127,8 @@ def test_a_session_is_recorded_while_its_run_is_away(tmp_path: Path, name: str) 
     assert packet.startswith(f"# FABER run {RUN}\n"), packet
     assert "does not have the files of" in packet.splitlines()[-3]
     assert packet.endswith("\n===== end of the FABER context\n")
-    assert "does not have the files of" in printed["systemMessage"]
+    assert printed["systemMessage"].endswith("; files not here: faber-ledger status")
+    assert "does not have the files of" in project.faber("status", RUN).stdout
     assert project.faber("note", "add", "while it was away", "--run-id", RUN).returncode == 0
     project.deliver(END, client="one", pid="1")
 

@@ -90,7 +90,7 @@ def test_each_report_finds_the_run_by_all_of_its_names(project: Project) -> None
         ["log", "other"],
         ["log", "--work-id", "7"],
         ["export", "other"],
-        ["replay", "other"],
+        ["replay", "--events", "other"],
         ["status", "other"],
         ["status", "--work-id", "7"],
     ):

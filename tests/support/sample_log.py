@@ -64,6 +64,8 @@ def later_types() -> list[Event]:
             "is_end": True,
             "has_run": True,
             "branch": "feat/258\u202e-\u001b[31mred",
+            "uncommitted_count": 12,
+            "uncommitted_names": ["auth/cache.py", "new/"],
             "uncommitted": True,
         },
         {
