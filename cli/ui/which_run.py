@@ -31,7 +31,8 @@ R = TypeVar("R")
 
 def run_with_ledger(text: str | None) -> Run:
     """Return the run that a command is about, as `choose_run` does; raises like it, and RunNotFound without ledger."""
-    run = choose_run(find_root(os.getcwd()), text)
+    root = find_root(os.getcwd())
+    run = choose_run(root, text)
     if lacks_ledger(run):
         if not os.path.lexists(run.state_path):
             raise RunNotFound(f"the run {run.run_id} has neither a ledger nor a state", hint=_hint_to_list(root))
