@@ -41,12 +41,6 @@ REQUIREMENTS = {
     "FR-3": "Two members may change one item at once; the later change of a field holds.",
     "FR-4": "An item that was ticked off can be brought back for 30 days.",
 }
-MORE_REQUIREMENTS = [
-    "- **FR-5** A phone that was away for a year gets the whole list, not its changes one by one.",
-    "- **FR-6** Units are converted only within one kind: grams and kilograms, never grams and pieces.",
-    "- **NFR-1** No change is lost if the phone is switched off in the middle of writing it.",
-    "- **NFR-2** The server learns of a list only what it needs to send it: its id and the household's.",
-]
 WHY = [
     "whoever goes on after a break has nothing but these lines and the files that they name",
     "a step that is done twice costs more than a step that is read twice",
@@ -108,7 +102,6 @@ GENERAL = [
         f"## 2. State updates\n\n{RULE_OF_STATE}\nKeep what you do not know: other tools have their own members.\n"
         "Write the whole file at once; never two writers at the same time.\n"
         "`phases.<phase>.status` is one of pending, in_progress, completed, failed, skipped.\n"
-        "`updated_at` is the time of the last change, in UTC, with a Z at its end.\n"
         "Emit an event with the same phase and step after each change, so that a dashboard can follow.\n"
         "Put a path or a number that a later phase needs into `artifacts`.",
     ),
@@ -117,40 +110,34 @@ FAILURES = Block(
     "all",
     f"## Error handling\n\n{RULE_OF_STOP}\n{RULE_OF_ERRORS}\n"
     "Add the error to `errors` with phase, step and the first line of what was printed.\n"
-    "Do not repair the branch by force: no reset, no push over what others have.\n"
     "A failure of a tool, such as a network that is down, is tried again once, and then is a failure as any other.",
 )
 PHASES = [
     Block(
         "frame",
         "## Frame phase\n\nFetch the issue, create the branch, and write down what is not understood.\n"
-        "Read what the issue links to, and the commits that name it; say if somebody else works on it already.\n"
         "The branch's name begins with feat/ or fix/, then the number of the issue.",
     ),
     Block(
         "architect",
         "## Architect phase\n\nWrite the specification; ask at most five questions, all of them at once.\n"
         "A refinement changes the specification in its own place, and says what it changed.\n"
-        "Every requirement has an id, and a criterion that shows it; what is not wanted stands under its own heading.\n"
         "The phase ends when the user has read the criteria.",
     ),
     Block(
         "build",
         f"## Build phase\n\n{RULE_OF_BUILD}\nNo file outside of the specification's list without saying so.\n"
-        "Run the tests of the whole project before the phase ends; name in the state what was not run, and why.\n"
         "A dependency is added only after the user has agreed to it.\n\n"
         "### Step implement\n\nTake the first requirement whose test fails. Do not touch the tests of the others.",
     ),
     Block(
         "evaluate",
         f"## Evaluate phase\n\n{RULE_OF_EVALUATE}\n{RULE_OF_RETRIES}\nCount each retry in `retries.evaluate`.\n"
-        "Read the checks of the pull request by name; a check that was cancelled is not a check that passed.\n"
         "A review's finding is answered in the pull request, with the commit that settles it.",
     ),
     Block(
         "release",
         f"## Release phase\n\n{RULE_OF_RELEASE}\nThe branch stays until the auditors have read it.\n"
-        "Merge with a merge commit, so that the ledger's commits stay; write the release notes from the criteria.\n"
         "After the merge set the status `completed`, and close the issue with the number of the pull request.",
     ),
 ]
@@ -207,8 +194,7 @@ FILES = (
 
 
 def _list_requirements() -> str:
-    lines = [f"- **{name}** {text}" for name, text in REQUIREMENTS.items()]
-    return "\n".join([*lines, *MORE_REQUIREMENTS])
+    return "\n".join([f"- **{name}** {text}" for name, text in REQUIREMENTS.items()])
 
 
 def write_german_specification(kilobytes: int = 14) -> Document:

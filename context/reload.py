@@ -14,9 +14,6 @@ from faber_ledger.context.artifact import (
     ArtifactError,
     build_surroundings,
     content_digest,
-    describe_command,
-    describe_failure,
-    describe_not_loaded,
     empty_placeholders,
     is_named_by_state,
     is_own_state,
@@ -26,25 +23,28 @@ from faber_ledger.context.artifact import (
     source_of,
     source_text,
 )
-from faber_ledger.context.position import describe_break, newest_notes, render_position, summary_for
-from faber_ledger.context.workflow import (
+from faber_ledger.context.body import Focus, reading_of
+from faber_ledger.context.position import render_position
+from faber_ledger.context.selection import (
     HINT_LOAD_ALL,
     MAX_BYTES_READ,
     age_of,
-    artifacts_without_workflow,
     every_artifact,
     full_trigger,
     is_current,
     limit_for_hook,
-    load_workflow,
     recorded_trigger,
     select,
+    specification_not_listed,
 )
+from faber_ledger.context.workflow import artifacts_without_workflow, load_workflow
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.clock import OutOfTime, check_time
 from faber_ledger.ledger.disk import around
 from faber_ledger.ledger.errors import LedgerError, WorkflowNotFound
 from faber_ledger.projections.fold import artifacts_in_context
+from faber_ledger.runs.clone import writer_of
+from faber_ledger.runs.progress import resume_point
 from faber_ledger.runs.settings import read_user_config
 from faber_ledger.runs.state_file import check_status, fields_missing, workflow_id_of
 
@@ -54,8 +54,9 @@ if TYPE_CHECKING:
     from typing import Any, NotRequired, TypedDict
 
     from faber_ledger.context.artifact import Content, Loaded, Surroundings
+    from faber_ledger.context.body import Given, Part
     from faber_ledger.context.elsewhere import Elsewhere
-    from faber_ledger.context.packet import Given, Part
+    from faber_ledger.context.notes import Remembered
     from faber_ledger.context.workflow import Artifact, Workflow
     from faber_ledger.ledger.events import ContextReloaded, Draft, Environment
     from faber_ledger.ledger.log import Log
@@ -138,8 +139,12 @@ class Reload:
 
     def problems(self) -> list[str]:
         """Return what is missing and how to recover, most important first."""
-        failures = [describe_failure(**failed) for failed in self.required_failed if not failed["error"].is_state]
-        return [*self.other_problems, *failures]
+        failed = [failed for failed in self.required_failed if not failed["error"].is_state]
+        if not failed:
+            return self.other_problems
+        from faber_ledger.context.failures import describe_failure
+
+        return [*self.other_problems, *[describe_failure(**one) for one in failed]]
 
     def parts(self) -> list[Part]:
         """Return what was loaded as the packet takes it: artifacts that the hint names first, then required ones."""
@@ -186,16 +191,23 @@ class Reload:
         return loaded["resolved"]
 
     def _to_run(self, loaded: Loaded) -> str:
+        from faber_ledger.context.failures import describe_command
+
         command = loaded["content"].split()[0]
         return describe_command(loaded, is_mapped=command in self.mapped)
 
     def not_loaded(self) -> list[str]:
         """Return a line for each optional artifact that is there, or named by the state, but could not be loaded."""
-        return [
-            describe_not_loaded(failed["artifact"], failed["error"], self.root)
+        missed = [
+            failed
             for failed in self.failed
             if not (failed["artifact"]["required"] or (failed["error"].is_missing and not is_named_by_state(**failed)))
         ]
+        if not missed:
+            return []
+        from faber_ledger.context.failures import describe_not_loaded
+
+        return [describe_not_loaded(one["artifact"], one["error"], self.root) for one in missed]
 
     def pack(
         self,
@@ -216,12 +228,16 @@ class Reload:
         session's. `elsewhere` is about other clones; `last_line` is the last before the end.
         """
         parts = self.parts()
+        keeper = None if has_summaries_in_git else run
+        notes, summary = read_remembered(self.root, log, client, source, keeper) if log else ([], None)
+        broken = describe_break(log, client) if log else None
         position = render_position(
             run,
             self.state,
             workflow=self.workflow,
-            notes=newest_notes(log) if log else [],
-            before=self._describe_before(log, client, elsewhere),
+            notes=notes,
+            before=[*([broken] if broken else []), *(elsewhere.describe(log, client) if elsewhere is not None else [])],
+            on_failure=self._find_rules_of_failure(parts),
         )
         text, given = packet.pack(
             position,
@@ -230,7 +246,7 @@ class Reload:
             budget=budget,
             state=self.state,
             notes=position["other_notes"],
-            summary=summary_for(log, client, source, None if has_summaries_in_git else run) if log else None,
+            summary=summary,
             not_loaded=self.not_loaded(),
             also=packet.list_more(run, self.state, parts, budget),
             last_line=last_line,
@@ -240,10 +256,16 @@ class Reload:
         self._unnamed = {name for name in names if name not in given}
         return text
 
-    def _describe_before(self, log: Log | None, client: str | None, elsewhere: Elsewhere | None) -> list[str]:
-        """Return sentences about the session before this conversation, and about other clones."""
-        broken = describe_break(log, client) if log else None
-        return [*([broken] if broken else []), *(elsewhere.describe(log, client) if elsewhere is not None else [])]
+    def _find_rules_of_failure(self, parts: list[Part]) -> str:
+        """Return where the protocol says what to do after a step has failed; empty if none has, or it does not."""
+        point, focus = resume_point(self.state), Focus(self.state)
+        protocol = next((part for part in parts if focus.kind(part) == "protocol" and not part.get("deferred")), None)
+        if point is None or point["mode"] != "retry" or protocol is None:
+            return ""
+        from faber_ledger.context.outline import lines_about_failures
+
+        lines = lines_about_failures(protocol["content"], point["phase"] or "")
+        return reading_of(protocol, lines) if lines else ""
 
     def drafts(self, session_id: str, client: str | None, environment: Environment | None = None) -> list[Draft]:
         """Return the events of this reload; without a workflow or a required artifact it does not count as a reload.
@@ -294,6 +316,37 @@ class Reload:
         listed = artifact["reload_triggers"] or self.triggers
         matching = [trigger for trigger in self.triggers if full_trigger(trigger, self.state) in listed]
         return recorded_trigger((matching or self.triggers)[0])
+
+
+BROKE_OFF = (
+    "The session before this conversation broke off, or is still open: look first (`git status`, `git log`) whether its"
+    " step is half done."
+)
+
+
+def read_remembered(
+    root: str, log: Log, client: str | None, source: str, keeper: Run | None
+) -> tuple[list[Remembered], Remembered | None]:
+    """Return a run's newest notes, and the summary of another conversation (see `notes.summary_for`)."""
+    if next(log.newest_notes(), None) is None and next(log.compactions(not_by=client or "", before=None), None) is None:
+        return [], None
+    from faber_ledger.context.notes import newest_notes, summary_for  # most runs have none yet
+
+    writer = writer_of(root)
+    return newest_notes(log, writer), summary_for(log, client, source, keeper, writer)
+
+
+def describe_break(log: Log, client: str | None) -> str | None:
+    """Return a sentence if the last session before this client's first one had no end by then; None otherwise.
+
+    So each start of a conversation gets the same text.
+    """
+    first = log.first_start_of(client) if client is not None else None
+    start = log.last_start(before=first) if client is not None else None
+    if start is None or start["client"] == client:
+        return None
+    ended = log.end_after(start, before=first)
+    return None if ended is not None and dict(ended["event"]).get("reason") != "abandoned" else BROKE_OFF
 
 
 def _words(artifact_id: str) -> list[str]:
@@ -454,6 +507,7 @@ def gather_for_hook(
         workflow = limit_for_hook(workflow_of(run, state, config["plugin_roots"]), state, problems.append)
         problems += workflow["warnings"]
         selected = select(workflow, state, triggers, None, problems.append)
+        selected += specification_not_listed(workflow, state)
     except WorkflowNotFound as error:
         workflow, selected = None, artifacts_without_workflow() if state else []
         problems.append(error.block or f"❌ ERROR: {escape(error.message)}\n\nRecovery: {escape(error.hint)}")

@@ -14,13 +14,13 @@ from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.server import list_exposed
 from faber_ledger.cli.ui.which_run import match_run
 from faber_ledger.context import reload
-from faber_ledger.context.workflow import lineage, list_installed
+from faber_ledger.context.workflow import lineage
 from faber_ledger.files.text import one_line
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.run import RUNS, Run, find_root
-from faber_ledger.runs.settings import NAMES, NEW, PATH, Settings, project_settings, read_user_config
+from faber_ledger.runs.settings import NAMES, NEW, PATH, Settings, list_installed, project_settings, read_user_config
 
 if TYPE_CHECKING:
     from faber_ledger.runs.settings import UserConfig

@@ -27,7 +27,7 @@ from faber_ledger.cli.ui.output import (
     warn_of,
 )
 from faber_ledger.cli.ui.which_run import named_run, run_to_load, warn_if_kept, work_id_option
-from faber_ledger.context.packet import COMMAND_BUDGET
+from faber_ledger.context.body import COMMAND_BUDGET
 from faber_ledger.context.position import render_position
 from faber_ledger.context.reconstitution.content import PARTS, read_known, render_content
 from faber_ledger.context.reconstitution.faber_files import build_input

@@ -6,8 +6,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from faber_ledger.context import reload
-from faber_ledger.context import workflow as workflows
+from faber_ledger.context import reload, selection
 from faber_ledger.context.artifact import build_surroundings
 from faber_ledger.context.elsewhere import Elsewhere
 from faber_ledger.context.reload import Reload
@@ -86,8 +85,8 @@ class Loading:
         if self.is_minimal:
             selected = reload.only_state(self.workflow)
         else:
-            selected = workflows.select(self.workflow, self.state, [self.trigger], requested, self.problems.append)
-        every = dict.fromkeys(one["id"] for one in workflows.every_artifact(self.workflow))
+            selected = selection.select(self.workflow, self.state, [self.trigger], requested, self.problems.append)
+        every = dict.fromkeys(one["id"] for one in selection.every_artifact(self.workflow))
         if requested is not None and not selected:
             raise LedgerError(
                 "nothing to load: none of the named artifacts is selected",

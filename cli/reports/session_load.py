@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.reports.loading import Loading
 from faber_ledger.cli.ui.words import ago
-from faber_ledger.context import workflow as workflows
-from faber_ledger.context.artifact import COMMAND_TYPES, ArtifactError, describe_failure, describe_large
+from faber_ledger.context import selection
+from faber_ledger.context.artifact import COMMAND_TYPES, ArtifactError
 from faber_ledger.context.artifact_command import fill_program
-from faber_ledger.context.packet import described, kilobytes
-from faber_ledger.context.workflow import MAX_QUOTED
+from faber_ledger.context.body import described, kilobytes
+from faber_ledger.context.failures import describe_failure, describe_large
+from faber_ledger.context.selection import MAX_QUOTED
 from faber_ledger.files.text import escape, one_line
 from faber_ledger.ledger.disk import FileRefused, folder_around
 from faber_ledger.projections.fold import entry_of, session_history
@@ -20,7 +21,7 @@ from faber_ledger.runs.run import Run
 
 if TYPE_CHECKING:
     from faber_ledger.context.artifact import Loaded, Surroundings
-    from faber_ledger.context.packet import Given
+    from faber_ledger.context.body import Given
     from faber_ledger.context.reload import Reload
     from faber_ledger.context.workflow import Artifact
     from faber_ledger.projections.fold import Blocks
@@ -320,7 +321,7 @@ def _dry_artifact(
     if size is not None:
         yield f"    Size: {kilobytes(size)}"
     known = loading.in_context.get(artifact["id"])
-    yield f"    Last loaded: {ago(workflows.age_of(known, loading.at)) if known is not None else 'never'}"
+    yield f"    Last loaded: {ago(selection.age_of(known, loading.at)) if known is not None else 'never'}"
     yield f"    Action: {action}"
     if action == LOAD and result.given.get(artifact["id"]) == "outline":
         yield OUTLINED
