@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import stat
 
 from faber_ledger.files.json_text import on_lines
-from faber_ledger.files.text import escape
 from faber_ledger.ledger.disk import FileRefused, FileTooLarge, around, read_text, real_path, size_of
 from faber_ledger.ledger.encoding import dumps, loads, sha256, without_surrogates
-from faber_ledger.ledger.errors import StateInvalid, StateRefused
 from faber_ledger.runs.clone import keyed_digest
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.progress import value_at
@@ -22,15 +19,10 @@ if TYPE_CHECKING:
     from typing import Any, NotRequired, TypedDict
 
     from faber_ledger.context.workflow import Artifact
-    from faber_ledger.ledger.errors import LedgerError
     from faber_ledger.runs.run import Run
 
     class Content(TypedDict):
-        """What a loader read: the text that the agent is given.
-
-        `source` is what a load records, the same on every machine; `resolved` is what a report shows. If `is_deferred`,
-        the text is a slash command that the agent is asked to run.
-        """
+        """What a loader read: the text that the agent is given, or if `is_deferred` the command that it is to run."""
 
         text: str
         source: str
@@ -41,11 +33,9 @@ if TYPE_CHECKING:
     class Loaded(TypedDict):
         """An artifact with its content.
 
-        `size_bytes` is the file's size; `sha256` (hex) is the content's digest; for the run's own state both are
-        without the ledger's blocks. One that `is_outlined` is given as an outline, however much room there is. `source`
-        is what a load records, `resolved` the absolute path or command that a report shows.
-        If `is_deferred`, the content is what the agent is asked to do: a slash command, or an instruction in words.
-        `notes` are for the user.
+        `size_bytes` is the file's size, `sha256` (hex) the content's digest; for the run's own state both are without
+        the ledger's blocks. One that `is_outlined` is given as an outline, however much room there is. `source` is what
+        a load records, `resolved` the absolute path or command that a report shows. `notes` are for the user.
         """
 
         artifact: Artifact
@@ -87,7 +77,7 @@ if TYPE_CHECKING:
         size_bytes: int
 
 
-MAX_BYTES = 1024 * 1024
+MAX_BYTES = 1_048_576
 COMMAND_TYPES = {"work_plugin", "skill", "git_info"}  # types that have a command; all others have a path
 STRATEGIES = ("all", "latest_only", "summary")
 REFUSED = "Command refused: "  # the beginning of the reason if a command is not on the list
@@ -96,9 +86,8 @@ REFUSED = "Command refused: "  # the beginning of the reason if a command is not
 class ArtifactError(Exception):
     """An artifact cannot be loaded: the reason, and the path that was tried, if it is known.
 
-    `is_missing` means that the file does not exist, which is expected for artifacts that a later phase creates.
-    `is_state` means that it is the run's own state, of which whoever reads it first says what is wrong. `has_room_in`
-    names the load strategies with which one that is too large can be loaded.
+    `is_missing` means that the file does not exist, as before the phase that creates it; `is_state`, that it is the
+    run's own state. `has_room_in` names the load strategies with which one that is too large can be loaded.
     """
 
     def __init__(
@@ -116,11 +105,6 @@ class ArtifactError(Exception):
         self.is_missing = is_missing
         self.is_state = is_state
         self.has_room_in = has_room_in
-
-
-def is_named_by_state(artifact: Artifact, error: ArtifactError) -> bool:
-    """Return whether the state names the missing file: it was then removed, or never written."""
-    return bool(artifact["path_from_state"]) and not artifact["path"] and error.resolved is not None
 
 
 NO_SOURCE = "Artifact must have path, path_from_state, or command"
@@ -157,20 +141,18 @@ def build_surroundings(
 
 
 def find_file(artifact: Artifact, surroundings: Surroundings) -> Found:
-    """Return an artifact's file (RELOAD, Step 5); raises ArtifactError.
+    """Return an artifact's file (RELOAD, Step 5); raises ArtifactError."""
+    return find_place(artifact, surroundings, size_of, "File")
 
-    Links are resolved first. A file outside the project and the plugin roots is refused, since state and workflow come
-    with the repository.
+
+def find_place(
+    artifact: Artifact, surroundings: Surroundings, size_at: Callable[[str], int | None], kind: str
+) -> Found:
+    """Return an artifact's file or directory; `size_at` measures it, and `kind` names it. Raises ArtifactError.
+
+    Links are resolved first. What is outside of the project and the plugin roots is refused, since state and workflow
+    come with the repository.
     """
-    return _find(artifact, surroundings, size_of, "File")
-
-
-def find_directory(artifact: Artifact, surroundings: Surroundings) -> Found:
-    """Return an artifact's directory, found as `find_file` finds a file; its size is 0. Raises ArtifactError."""
-    return _find(artifact, surroundings, _directory_size, "Directory")
-
-
-def _find(artifact: Artifact, surroundings: Surroundings, size_at: Callable[[str], int | None], kind: str) -> Found:
     root = surroundings["root"]
     folders = [root, *map(os.path.realpath, surroundings["plugin_roots"])]
     missing: list[str] = []
@@ -214,18 +196,6 @@ def _look(
     if size is None:
         return True, None
     return True, {"source": source, "resolved": resolved, "folder": folder, "size_bytes": size}
-
-
-def _directory_size(path: str) -> int | None:
-    try:
-        status = os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise FileRefused(error.strerror or str(error)) from error
-    if not stat.S_ISDIR(status.st_mode):
-        raise FileRefused("not a directory")
-    return 0
 
 
 def path_of(artifact: Artifact, surroundings: Surroundings) -> str:
@@ -300,13 +270,6 @@ def empty_placeholders(text: str, surroundings: Surroundings, where: str) -> lis
     return [name for name in names if not _value(name, surroundings, where)]
 
 
-def unknown_placeholders(text: str) -> list[str]:
-    """Return what looks like a placeholder in a text but is not one, with its braces, in its order."""
-    import re  # no hook looks for them
-
-    return [name for name in dict.fromkeys(re.findall(r"\{[A-Za-z_]\w*\}", text)) if name[1:-1] not in PLACEHOLDERS]
-
-
 def no_value_for(names: list[str]) -> str:
     """Return a message that names placeholders without a value."""
     return f"no value in the run's state for {', '.join([f'{{{name}}}' for name in names])}"
@@ -363,37 +326,26 @@ def keyed(root: str, digest: str) -> str:
 
 
 def state_for_packet(state: dict[str, Any]) -> str:
-    """Return a state as JSON without what every append changes, so that the same state gives the same text.
-
-    A state too large for any packet is on one line: an indent makes deep lists a hundred times larger.
-    """
+    """Return a state as JSON without what every append changes; a large one is on one line, which is far shorter."""
     kept = {name: value for name, value in state.items() if name not in CHANGED_BY_EVENTS}
     text = dumps(kept)
-    if len(text) <= MAX_INDENTED:
-        text = on_lines(kept)
-    return without_surrogates(text)
+    return without_surrogates(on_lines(kept) if len(text) <= MAX_INDENTED else text)
 
 
-def given_text(text: str, is_state: bool) -> str:
-    """Return a file's text as the agent is given it; for a state, what `state_for_packet` returns."""
+def given_text(text: str, is_state: bool, otherwise: str | None = None) -> str:
+    """Return a file's text as the agent is given it; for a state, what `state_for_packet` returns.
+
+    What is no JSON object is given as it is, or `otherwise`.
+    """
     if not is_state:
         return text
     try:
         state = loads(text)
-        return state_for_packet(state) if isinstance(state, dict) else text
-    except (ValueError, RecursionError):
-        return text
-
-
-def _given_state(text: str) -> str:
-    """Return the run's state as the agent is given it; empty for what is not a JSON object."""
-    try:
-        state = loads(text)
-        return state_for_packet(state) if isinstance(state, dict) else ""
-    except ValueError:
-        return ""
     except RecursionError:
         return text
+    except ValueError:
+        state = None
+    return state_for_packet(state) if isinstance(state, dict) else text if otherwise is None else otherwise
 
 
 def source_text(artifact: Artifact, surroundings: Surroundings) -> str:
@@ -406,14 +358,6 @@ def source_text(artifact: Artifact, surroundings: Surroundings) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _known_state_text(surroundings: Surroundings) -> str | None:
-    """Return the run's state as the agent is given it, if it was read just before: its file is not read again."""
-    try:
-        return state_for_packet(surroundings["state"]) if surroundings.get("is_state_read") else None
-    except RecursionError:
-        return None
-
-
 def read_file(artifact: Artifact, surroundings: Surroundings) -> Content:
     """Read a file; raises ArtifactError."""
     found = find_file(artifact, surroundings)
@@ -421,11 +365,15 @@ def read_file(artifact: Artifact, surroundings: Surroundings) -> Content:
     is_state = place == surroundings["state_path"]
     is_outlined = artifact["load_strategy"] == SUMMARY
     limit = LARGEST_STATE if is_state or is_outlined else MAX_BYTES
+    is_read = is_state and surroundings.get("is_state_read")  # then its file is not read again
     try:
-        text = _known_state_text(surroundings) if is_state else None
+        text = state_for_packet(surroundings["state"]) if is_read else None
+    except RecursionError:
+        text = None
+    try:
         if text is None:
             text = read_text(place, limit)
-            text = _given_state(text) if text is not None and is_state else text
+            text = given_text(text, is_state, otherwise="") if text is not None else None
     except FileTooLarge as error:
         reason = f"Artifact is larger than {limit // 1048576} MB: {error}"
         raise ArtifactError(reason, place, is_state=is_state, has_room_in=() if is_outlined else (SUMMARY,)) from error
@@ -451,24 +399,3 @@ FILES = {"json", "markdown"}
 def source_of(artifact: Artifact) -> str:
     """Return where an artifact comes from, as its workflow says it."""
     return artifact["path"] or artifact["path_from_state"] or artifact["command"] or ""
-
-
-def state_broken(run: Run, error: LedgerError, backup: str) -> str:
-    """Return the message for a state that a load cannot read (RELOAD, Step 2; AGENT, Session Load, Error Handling)."""
-    is_json = isinstance(error, StateRefused) or not isinstance(error, StateInvalid)
-    reason = escape(error.reason if isinstance(error, StateInvalid) else error.message)
-    path = run.shown(run.state_path)
-    if "faber-ledger resolve" in error.hint:  # a backup has only one side
-        return f"❌ ERROR: Cannot read state file\nPath: {path}\nError: {reason}\n\nRecovery:\n1. {error.hint}"
-    has_backup = os.path.exists(backup)
-    back = "" if has_backup else f"\n3. There is no backup: {escape(error.hint)}"
-    return f"""\
-❌ ERROR: Cannot read state file{"" if is_json else " - invalid JSON"}
-Path: {path}
-Error: {reason}
-Check backup: {run.shown(backup)}
-Restore from backup if available
-
-Recovery:
-1. Check if backup exists: {run.shown(backup)}
-2. Restore from backup if available [faber-ledger project {run.run_id} --restore]{back}"""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
     from typing import Any, Literal, NotRequired, TypedDict
 
+    from faber_ledger.context.artifact import Loaded
     from faber_ledger.context.outline import Span
 
     Given = Literal["inline", "outline", "pointer", "deferred"]
@@ -223,7 +224,37 @@ class Focus:
         if part["source"] == self.specification:
             return "specification"
         name = f"-{part['artifact_id'].lower().replace('_', '-')}"
-        return next((kind for kind, words in KINDS.items() if any([f"-{word}" in name for word in words])), None)
+        return [*[kind for kind, words in KINDS.items() if any([f"-{word}" in name for word in words])], None][0]
+
+
+def find_rules_of_failure(state: dict[str, Any], parts: list[Part]) -> str:
+    """Return where the protocol says what to do after a step has failed; empty if none has, or it does not."""
+    if state.get("status") != "failed":
+        return ""
+    focus = Focus(state)
+    protocol = next((part for part in parts if focus.kind(part) == "protocol" and not part.get("deferred")), None)
+    if protocol is None:
+        return ""
+    from faber_ledger.context.outline import lines_about_failures
+
+    lines = lines_about_failures(protocol["content"], focus.phase)
+    return reading_of(protocol, lines) if lines else ""
+
+
+def named_in_hint(loaded: list[Loaded], hint: str) -> list[Loaded]:
+    """Return what was loaded that a hint names by its id, if there is any.
+
+    Else what has a word in its id that begins with one of the hint's, as with "spec"; words of less than four letters
+    are not looked at.
+    """
+    ids = "".join([letter if letter.isalnum() or letter in "_-" else " " for letter in hint]).split()
+    named = [one for one in loaded if one["artifact"]["id"] in ids]
+    if named:
+        return named
+    letters = "".join([letter if letter.isalnum() else " " for letter in hint.lower()])
+    words = tuple([word for word in letters.split() if len(word) > 3])
+    of_ids = [one["artifact"]["id"].lower().replace("_", "-").split("-") for one in loaded]
+    return [one for one, of_id in zip(loaded, of_ids, strict=True) if any([name.startswith(words) for name in of_id])]
 
 
 def described(description: str) -> str:

@@ -6,6 +6,7 @@ import os
 
 from faber_ledger.context.artifact import COMMAND_TYPES, REFUSED, ArtifactError, source_of
 from faber_ledger.files.text import LONGEST_ID, LONGEST_QUOTE, escape, one_line, quoted
+from faber_ledger.ledger.errors import StateInvalid, StateRefused
 from faber_ledger.runs.run import is_name
 from faber_ledger.runs.settings import is_slash_command
 
@@ -13,6 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from faber_ledger.context.artifact import Loaded
     from faber_ledger.context.workflow import Artifact
+    from faber_ledger.ledger.errors import LedgerError
+    from faber_ledger.runs.run import Run
 
 OF_COMMAND = """\
 1. Correct its command in the workflow config
@@ -98,3 +101,29 @@ def describe_command(loaded: Loaded, *, is_mapped: bool) -> str:
     if not is_slash_command(loaded["content"]):
         return f"The workflow's instruction for it is {quoted(loaded['content'])}"
     return f"run {quoted(loaded['content'])}"
+
+
+def is_named_by_state(artifact: Artifact, error: ArtifactError) -> bool:
+    """Return whether the state names the missing file: it was then removed, or never written."""
+    return bool(artifact["path_from_state"]) and not artifact["path"] and error.resolved is not None
+
+
+def state_broken(run: Run, error: LedgerError, backup: str) -> str:
+    """Return the message for a state that a load cannot read (RELOAD, Step 2; AGENT, Session Load, Error Handling)."""
+    is_json = isinstance(error, StateRefused) or not isinstance(error, StateInvalid)
+    reason = escape(error.reason if isinstance(error, StateInvalid) else error.message)
+    path = run.shown(run.state_path)
+    if "faber-ledger resolve" in error.hint:  # a backup has only one side
+        return f"❌ ERROR: Cannot read state file\nPath: {path}\nError: {reason}\n\nRecovery:\n1. {error.hint}"
+    has_backup = os.path.exists(backup)
+    back = "" if has_backup else f"\n3. There is no backup: {escape(error.hint)}"
+    return f"""\
+❌ ERROR: Cannot read state file{"" if is_json else " - invalid JSON"}
+Path: {path}
+Error: {reason}
+Check backup: {run.shown(backup)}
+Restore from backup if available
+
+Recovery:
+1. Check if backup exists: {run.shown(backup)}
+2. Restore from backup if available [faber-ledger project {run.run_id} --restore]{back}"""

@@ -131,7 +131,7 @@ def _list_needed(lines: list[str], sections: list[Section], kind: str, phase: st
         own = [one for one in chosen if one["start"] not in seen]
         seen.update([one["start"] for one in own])
         below = [one for one in _below(sections, own) if one["start"] not in seen]
-        says_nothing = sum([_length(lines, one) for one in own]) < LITTLE
+        says_nothing = not any([_says_something(lines, one) for one in own])
         seen.update([one["start"] for one in below])
         spans = [(one["start"], one["own_end"]) for one in own]
         spans_below = [(one["start"], one["own_end"]) for one in below]
@@ -233,6 +233,12 @@ def _below(sections: list[Section], chosen: list[Section]) -> list[Section]:
         for section in sections
         if any([one["start"] < section["start"] < one["end"] and section["level"] > one["level"] for one in chosen])
     ]
+
+
+def _says_something(lines: list[str], section: Section) -> bool:
+    """Return whether a section has more than a heading and a lead to what is below it: a list, or some text."""
+    own = [line.strip() for line in lines[section["start"] + 1 : section["own_end"]]]
+    return _length(lines, section) >= LITTLE or sum([line[:2] in ("- ", "* ", "1.", "2.") for line in own]) > 1
 
 
 def _length(lines: list[str], section: Section) -> int:

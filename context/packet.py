@@ -26,6 +26,7 @@ from faber_ledger.context.body import (
     title_of,
 )
 from faber_ledger.files.text import clip, defuse, one_line, plain, share_room, shares, units
+from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.run import CONSOLIDATED, EVENTS, SUMMARIES, is_name
 
 TYPE_CHECKING = False
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from faber_ledger.context.notes import Remembered
     from faber_ledger.context.outline import Span
     from faber_ledger.context.position import Position
+    from faber_ledger.ledger.log import Log
     from faber_ledger.runs.run import Run
 
     # Rank, least and most units (see `share_room`), and the text in at most as many units as it is given.
@@ -98,9 +100,9 @@ def pack(
     sections: dict[str, Section] = {
         "errors": (0, units(errors), units(errors), lambda limit: clip(errors, limit)),
         "position": (0, for_position, for_position, lambda limit: clip(position["text"], limit, "… (more was cut)\n")),
-        "reading": artifacts.reading_section(room),
+        "reading": artifacts.reading,
         "warnings": (1, 0, min(units(warnings), for_problems), lambda limit: clip(warnings, limit, "…\n")),
-        "state": artifacts.state_section(room),
+        "state": artifacts.state,
         "list": artifacts.list_section(room),
         "notes": (2, 0, artifacts.limit(texts[3], MAX_NOTES), lambda limit: _notes_text(notes, limit)),
         "summary": (2, 0, artifacts.limit(told, MAX_TOLD), lambda limit: _summary_text(summary, limit)),
@@ -132,6 +134,37 @@ def list_more(run: Run, state: dict[str, Any], parts: list[Part], budget: int) -
     if isinstance(work_id, str) and is_name(work_id) and not is_asked:
         more.append(f"`{FETCH} {work_id}` (issue and comments)")
     return more
+
+
+BROKE_OFF = (
+    "The session before this conversation broke off, or is still open: look first (`git status`, `git log`) whether its"
+    " step is half done."
+)
+
+
+def read_remembered(
+    root: str, log: Log, client: str | None, source: str, keeper: Run | None
+) -> tuple[list[Remembered], Remembered | None]:
+    """Return a run's newest notes, and the summary of another conversation (see `notes.summary_for`)."""
+    if next(log.newest_notes(), None) is None and next(log.compactions(not_by=client or "", before=None), None) is None:
+        return [], None
+    from faber_ledger.context.notes import newest_notes, summary_for  # most runs have none yet
+
+    writer = writer_of(root)
+    return newest_notes(log, writer), summary_for(log, client, source, keeper, writer)
+
+
+def describe_break(log: Log, client: str | None) -> str | None:
+    """Return a sentence if the last session before this client's first one had no end by then; None otherwise.
+
+    So each start of a conversation gets the same text.
+    """
+    first = log.first_start_of(client) if client is not None else None
+    start = log.last_start(before=first) if client is not None else None
+    if start is None or start["client"] == client:
+        return None
+    ended = log.end_after(start, before=first)
+    return None if ended is not None and dict(ended["event"]).get("reason") != "abandoned" else BROKE_OFF
 
 
 def _also_text(also: list[str], room: int) -> str:
@@ -177,6 +210,9 @@ def _summary_text(summary: Remembered | None, room: int) -> str:
     return quote_summary(summary, room)
 
 
+NOTHING: Section = (0, 0, 0, lambda _: "")
+
+
 class Artifacts:
     """The sections about artifacts: the state, what to read, the list of those that are not here, and their texts.
 
@@ -192,6 +228,7 @@ class Artifacts:
         self._is_by_need = is_by_need
         self._bodies: list[Body] = []
         self.given: dict[str, Given] = {}
+        self.state = self.reading = NOTHING
 
     def limit(self, text: str, most: int) -> int:
         """Return the units that a text would like."""
@@ -201,8 +238,9 @@ class Artifacts:
         """Choose the artifacts that have room, the most important first; the others are only named."""
         shown = [part for part in self._parts if not (part.get("deferred") or part.get("is_state"))]
         lines = self._lines({part["artifact_id"] for part in self._parts if part.get("is_state")} | set(_ids(shown)))
-        left -= self.state_section(room)[1] + min(sum([units(line) for _, line, _ in lines]), int(room * LIST_SHARE))
-        left -= self.reading_section(room)[1] + ROOM_FOR_MORE
+        self.state, self.reading = self._state_section(room), self._reading_section(room)
+        left -= self.state[1] + min(sum([units(line) for _, line, _ in lines]), int(room * LIST_SHARE))
+        left -= self.reading[1] + ROOM_FOR_MORE
         free = left  # what the wishes of those that are needed leave for others
         for_others = MAX_OTHERS if self._is_by_need else left
         looks = shares([len(part["content"]) for part in shown], MAX_OUTLINED)
@@ -236,17 +274,18 @@ class Artifacts:
 
         return draw
 
-    def state_section(self, room: int) -> Section:
+    def _state_section(self, room: int) -> Section:
         """Return the section of the run's state, if it is among the artifacts."""
         part = next((part for part in self._parts if part.get("is_state")), None)
         if part is None:
-            return (1, 0, 0, lambda _: "")
+            return NOTHING
         known, name = part, part["artifact_id"]
         most = min(MAX_STATE, room) if self._is_by_need else room
-        wish = self._state_text(known, most)[2]
+        wished = self._state_text(known, most)
+        wish = wished[2]
 
         def draw(limit: int) -> str:
-            text, is_whole, _ = self._state_text(known, limit)
+            text, is_whole, _ = wished if limit >= wish else self._state_text(known, limit)
             if text:
                 self.given[name] = "inline" if is_whole else "outline"
             return text
@@ -256,17 +295,18 @@ class Artifacts:
     def _state_text(self, part: Part, room: int) -> tuple[str, bool, int]:
         """Return the text of the run's state in so much room, whether it is whole, and the room that it needs."""
         place = f"{defuse(one_line(part['source']))}, without what stands above, times"
+        name = name_of(part)
         heads = [
-            f"\n{name_of(part)}: whole, {place} and versions\n",
-            f"\n{name_of(part)}: outline, {place}, versions and what other phases did\n",
-            f"\n{name_of(part)}: outline, {place} and versions; long parts are shortened\n",
+            f"\n{name}: whole, {place} and versions\n",
+            f"\n{name}: outline, {place}, versions and what other phases did\n",
+            f"\n{name}: outline, {place} and versions; long parts are shortened\n",
         ]
         longest = max(map(units, heads))
         is_long = len(part["content"]) > LONG_STATE
         text, how = compact_state(self._state, room - longest, self._said, is_long=is_long)
         return (f"{heads[how]}{text}", how == 0, longest + units(text)) if text else ("", False, 0)
 
-    def reading_section(self, room: int) -> Section:
+    def _reading_section(self, room: int) -> Section:
         """Return the sentence that names what to read before going on."""
         most = min(MAX_READING, room // 4) if any(map(self._focus.must_be_read, self._parts)) else 0
         return (0, most, most, self._name_reading)
@@ -315,10 +355,11 @@ class Artifacts:
         """Return the list, required ones first, and note how these are given."""
         lines = self._lines(set(self.given))
         left = room - units(LIST_HEAD)
+        has_all = sum([units(line) for _, line, _ in lines]) <= left
         texts = []
         for count, (part, line, _) in enumerate(lines):
             left -= units(line)
-            if left < (ROOM_FOR_MORE if count + 1 < len(lines) else 0):
+            if left < 0 if has_all else left < ROOM_FOR_MORE:
                 left += units(line)
                 required = sum([one[2] for one in lines[count:]])
                 more = f"- … and {len(lines) - count} more, {required} of them required: {ALL_LISTED}\n"

@@ -77,13 +77,15 @@ def render_position(
     what to do when a step fails. No text of a repository makes lines.
     """
     steps = steps_in_order(workflow["lineage"]) if workflow else []
-    stops = _lines_that_stop(run, state, steps, workflow, before or [])
+    point = resume_point(state)
+    stops = _lines_that_stop(run, state, point, steps, workflow)
     place, is_elsewhere = _line_about_place(run, state)
     lines = [
-        *_lines_about_run(run, state, workflow, on_failure),
+        *_lines_about_run(run, state, point, workflow, on_failure),
         *([place] if is_elsewhere else []),
         *stops,
-        *_lines_about_step(state, steps),
+        *[_line("", sentence, most=MAX_QUESTION, least=MAX_QUESTION) for sentence in before or []],
+        *_lines_about_step(state, point, steps),
         *([] if is_elsewhere else [place]),
         *_lines_about_trouble(run, state),
     ]
@@ -128,10 +130,12 @@ def _fit(lines: list[Line], room: int, notes: str) -> tuple[str, set[str]]:
     return defuse(clip(whole, room, "…\n")), said
 
 
-def _lines_about_run(run: Run, state: dict[str, Any], workflow: Workflow | None, on_failure: str) -> list[Line]:
+def _lines_about_run(
+    run: Run, state: dict[str, Any], point: ResumePoint | None, workflow: Workflow | None, on_failure: str
+) -> list[Line]:
     place = f"additional_instructions in {one_line(run.shown(run.state_path), MAX_PLACE)}"
     where = f"… (read the rest before you go on: below, or {place})"
-    status, point = text_of_value(state.get("status")), resume_point(state)
+    status = text_of_value(state.get("status"))
     meant = MODES.get(point["mode"]) if point else "nothing is left to do" if status in FINISHED else None
     tried, limit = _count_retries(state, workflow, point["phase"] if point else None)
     failures = _count_errors(state, place_of(point)) or tried + 1 if point and point["mode"] == "retry" else 0
@@ -160,13 +164,12 @@ def _ordinal(count: int) -> str:
 
 
 def _lines_that_stop(
-    run: Run, state: dict[str, Any], steps: list[WorkflowStep], workflow: Workflow | None, before: list[str]
+    run: Run, state: dict[str, Any], point: ResumePoint | None, steps: list[WorkflowStep], workflow: Workflow | None
 ) -> list[Line]:
     """Return what must be settled before the next action."""
     lines: list[Line] = []
     if state.get("status") == "awaiting_feedback":
         lines += _lines_about_feedback(state.get("feedback_request"), one_line(run.shown(run.state_path), MAX_PLACE))
-    point = resume_point(state)
     phase = point["phase"] if point else current_phase(state)
     pending = [one for one in _approvals(state) if not _is_granted(one)]
     if pending:
@@ -180,7 +183,7 @@ def _lines_that_stop(
                 "", f"The retries of phase {phase} are used up ({tried} of {limit}): ask the user before you try again."
             )
         )
-    return [*lines, *[_line("", sentence, most=MAX_QUESTION, least=MAX_QUESTION) for sentence in before]]
+    return lines
 
 
 def _approvals(state: dict[str, Any]) -> list[dict[str, Any]]:
@@ -245,10 +248,9 @@ def _count_retries(state: dict[str, Any], workflow: Workflow | None, phase: str 
 # What to do
 
 
-def _lines_about_step(state: dict[str, Any], steps: list[WorkflowStep]) -> list[Line]:
+def _lines_about_step(state: dict[str, Any], point: ResumePoint | None, steps: list[WorkflowStep]) -> list[Line]:
     """Return the phase and the step, what there is to do, and what comes after it."""
     phase, step = current_phase(state), current_step(state)
-    point = resume_point(state)
     at = (point["phase"], point["step"]) if point else (phase, step)
     lines = [_line("Phase: ", phase or ""), _line("Step: ", step or "")]
     if point and at != (phase, step):

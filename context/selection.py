@@ -5,17 +5,30 @@ A condition is a small grammar, never evaluated as code.
 
 from __future__ import annotations
 
-from faber_ledger.context.workflow import parse_artifact
+from faber_ledger.context.artifact import is_own_state
+from faber_ledger.context.workflow import artifacts_without_workflow, load_workflow, parse_artifact
 from faber_ledger.files.text import escape, one_line
 from faber_ledger.ledger.clock import seconds_of
+from faber_ledger.ledger.errors import WorkflowNotFound
+from faber_ledger.projections.fold import artifacts_in_context
 from faber_ledger.runs.progress import value_at
+from faber_ledger.runs.state_file import fields_missing, workflow_id_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
-    from typing import Any
+    from typing import Any, NotRequired, TypedDict
 
     from faber_ledger.context.workflow import Artifact, Workflow
+    from faber_ledger.ledger.log import Log
+    from faber_ledger.projections.fold import Blocks
+    from faber_ledger.runs.run import Run
+
+    class Held(TypedDict):
+        """A load that gave the agent an artifact whole; an older tool's has no `sha256`."""
+
+        loaded_at: object
+        sha256: NotRequired[str]
 
 
 RECENT_SECONDS = 300
@@ -109,6 +122,38 @@ def is_current(
     age = age_of(load_entry, now_seconds)
     changed = sha256 is not None and last_sha256 is not None and sha256 != last_sha256
     return age is not None and 0 <= age < RECENT_SECONDS and not changed
+
+
+def workflow_of(run: Run, state: dict[str, Any], plugin_roots: list[str]) -> Workflow:
+    """Load the workflow that a run's state names, or its metadata; raises WorkflowNotFound."""
+    workflow_id = workflow_id_of(run, state)
+    if not isinstance(workflow_id, str):
+        message, hint, block = fields_missing(run, ("run_id", "workflow_id"))
+        raise WorkflowNotFound(message, hint=hint, block=block)
+    return load_workflow(run.root, workflow_id, plugin_roots)
+
+
+def only_state(workflow: Workflow) -> list[Artifact]:
+    """Return the workflow's artifact that is the run's own state; one of ours if it has none."""
+    own = [artifact for artifact in every_artifact(workflow) if is_own_state(artifact)]
+    return own[:1] or artifacts_without_workflow()
+
+
+def loads_held(log: Log, session_id: str) -> dict[str, Held]:
+    """Return the newest load of each artifact that gave it whole in a session, by artifact id."""
+    held: dict[str, Held] = {}
+    for recorded in log.newest_loads(session_id):
+        event: dict[str, Any] = {**recorded["event"]}
+        name, sha256 = event.get("artifact_id"), event.get("sha256")
+        if event.get("given") == "inline" and isinstance(name, str) and name not in held:
+            held[name] = {"loaded_at": recorded["at"], "sha256": sha256 if isinstance(sha256, str) else ""}
+    return held
+
+
+def loads_noted(blocks: Blocks) -> dict[str, Held]:
+    """Return the loads that the blocks have as in context, by artifact id: all that is known of a run without a log."""
+    entries = artifacts_in_context(blocks)
+    return {str(entry.get("artifact_id")): {"loaded_at": entry.get("loaded_at")} for entry in entries}
 
 
 def _applicable(workflow: Workflow, state: dict[str, Any], warn: Callable[[str], None]) -> list[Artifact]:

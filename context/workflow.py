@@ -58,10 +58,7 @@ if TYPE_CHECKING:
         problem: str | None
 
     class WorkflowStep(TypedDict):
-        """A step, or a phase without steps (`name` is None); `does` says what it is, and `path` is where that stands.
-
-        `is_gated` says whether its phase begins only after somebody has approved it.
-        """
+        """A step, or a phase without steps (`name` is None); `is_gated` if its phase needs approval to begin."""
 
         phase: str
         name: str | None
@@ -176,11 +173,8 @@ def read_workflow(root: str, workflow_id: str, plugin_roots: list[str], owner: s
         return found
     if owner:
         message = f"Workflow configuration not found: {workflow_id}, which {owner} extends"
-        raise WorkflowNotFound(
-            message,
-            hint=f"correct `extends` in {owner}",
-            block=f"❌ ERROR: {message}\n\nRecovery:\n1. Correct `extends` in {owner}",
-        )
+        block = f"❌ ERROR: {message}\n\nRecovery:\n1. Correct `extends` in {owner}"
+        raise WorkflowNotFound(message, hint=f"correct `extends` in {owner}", block=block)
     shown = os.path.relpath(places[0], root)
     raise WorkflowNotFound(
         f"Workflow configuration not found: {workflow_id}",
@@ -191,10 +185,7 @@ def read_workflow(root: str, workflow_id: str, plugin_roots: list[str], owner: s
 
 
 def _read_first(places: list[tuple[str, list[str]]], root: str) -> tuple[str, dict[str, Any]] | None:
-    """Return the path and the object of the first workflow that exists, each in one of its folders; or None.
-
-    Raises WorkflowNotFound for one that cannot be used.
-    """
+    """Return the path and the object of the first workflow that exists, or None; raises WorkflowNotFound."""
     for place, folders in places:
         shown = os.path.relpath(place, root) if place.startswith(os.path.join(root, "")) else place
         try:
@@ -233,7 +224,7 @@ def _in_plugin(plugin: str, name: str) -> list[str]:
 
 
 def _names_in(workflow_id: str) -> tuple[str, str, str]:
-    """Return the plugin, the marketplace and the name in an id; the first two are empty if it does not name them.
+    """Return the plugin, the marketplace and the name in an id, as far as it has them.
 
     Ids are `default`, `project:mine`, `fractary-faber:core` or, as newer tools write it, `faber@fractary-faber:core`.
     Raises WorkflowNotFound for anything else.
@@ -356,13 +347,8 @@ def steps_in_order(lineage: list[tuple[str, dict[str, Any]]]) -> list[WorkflowSt
             if step["name"] not in skipped:
                 steps.setdefault(step["name"], step)
         does = nearest.get("description")
-        alone: WorkflowStep = {
-            "phase": phase,
-            "name": None,
-            "does": does if isinstance(does, str) else "",
-            "path": path,
-            "is_gated": False,
-        }
+        does = does if isinstance(does, str) else ""
+        alone: WorkflowStep = {"phase": phase, "name": None, "does": does, "path": path, "is_gated": False}
         is_gated = phase in gated or nearest.get("require_approval") is True
         in_order += [{**step, "is_gated": is_gated} for step in steps.values() or [alone]]
     return in_order
@@ -383,10 +369,7 @@ def _read_steps(lists: list[tuple[str, Any]], phase: str) -> list[WorkflowStep]:
 
 
 def _describe_step(texts: dict[str, str]) -> str:
-    """Return a step's prompt, which counts before its command and its skill, with its context; else its description.
-
-    A command alone says little: the description stands before it.
-    """
+    """Return a step's prompt, else its command or its skill, after its description if that alone says little."""
     described = texts.get("description") or texts.get("name") or ""
     command = texts.get("prompt") or texts.get("command") or texts.get("skill")
     if not command:

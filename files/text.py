@@ -227,14 +227,13 @@ def quoted(text: object) -> str:
 
 # Tags that clients put into a conversation in their own name, or that they read as calls of tools.
 TAGS_OF_CLIENTS = frozenset(
-    """
-    system system-reminder system_reminder system_warning user assistant human instructions antml faber
-    command-name command-message command-args command-contents local-command-stdout local-command-stderr
-    local-command-caveat bash-input bash-stdout bash-stderr user-prompt-submit-hook session-start-hook
-    user-memory-input persisted-output task-notification teammate-message new-diagnostics ide_selection
-    ide_opened_file ide_diagnostics function_calls function_results function invoke parameter parameters
-    tool_call tool_use tool_result tool_use_error tool_uses result thinking
-    """.split()
+    [
+        *("system", "system-reminder", "system_reminder", "antml", "faber", "function_calls", "function_results"),
+        *("invoke", "tool_use", "tool_result", "command-name", "command-message", "command-args", "bash-input"),
+        *("bash-stdout", "bash-stderr", "local-command-stdout", "local-command-stderr", "local-command-caveat"),
+        *("user-prompt-submit-hook", "session-start-hook", "persisted-output", "task-notification"),
+        *("teammate-message", "new-diagnostics", "ide_selection", "ide_opened_file"),
+    ]
 )
 OPENING = "\u2039"  # instead of `<`
 

@@ -33,7 +33,7 @@ from faber_ledger.context.reconstitution.content import PARTS, read_known, rende
 from faber_ledger.context.reconstitution.faber_files import build_input
 from faber_ledger.context.reconstitution.journal import Journal
 from faber_ledger.context.reconstitution.steps import load_state, reconstitute_context, run_not_found
-from faber_ledger.context.reload import workflow_of
+from faber_ledger.context.selection import workflow_of
 from faber_ledger.files.text import one_line
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import ChoiceNeeded

@@ -11,7 +11,7 @@ from faber_ledger.cli.ui.words import ago
 from faber_ledger.context import selection
 from faber_ledger.context.artifact import COMMAND_TYPES, ArtifactError
 from faber_ledger.context.artifact_command import fill_program
-from faber_ledger.context.body import described, kilobytes
+from faber_ledger.context.body import described, kilobytes, named_in_hint
 from faber_ledger.context.failures import describe_failure, describe_large
 from faber_ledger.context.selection import MAX_QUOTED
 from faber_ledger.files.text import escape, one_line
@@ -191,7 +191,7 @@ def _nothing_lines(run: Run, result: Reload, left_out: list[Loaded]) -> Iterator
 def _closing_lines(result: Reload, *, is_minimal: bool) -> Iterator[str]:
     """Yield what the user's hint led to, and how to go on after a minimal load (FABER's session-load)."""
     if result.hint:
-        named = ", ".join([loaded["artifact"]["id"] for loaded in result.named_in_hint()])
+        named = ", ".join([loaded["artifact"]["id"] for loaded in named_in_hint(result.loaded, result.hint)])
         yield f"Phase context hint: {one_line(result.hint, LONGEST_HINT)}"
         yield f"  Relevant loaded artifacts, which come first: {named or 'none is named in it'}"
     if is_minimal:

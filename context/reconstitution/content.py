@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 from faber_ledger.context.body import Focus, show_parts, show_whole
 from faber_ledger.context.elsewhere import Elsewhere
 from faber_ledger.context.notes import notes_of, summaries_of, words_of_note
+from faber_ledger.context.packet import describe_break
 from faber_ledger.context.reconstitution.faber_files import DECISION_TYPES, Compacted, words_of_event
 from faber_ledger.context.reconstitution.journal import list_in_line, text_or_na
 from faber_ledger.context.reconstitution.steps import FETCH
-from faber_ledger.context.reload import describe_break
 from faber_ledger.files.text import clip, cut_middle, one_line, plain, quote_lines, quote_word, shares, units
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.encoding import dumps
