@@ -127,7 +127,7 @@ OF_VALUE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345
 def build_surroundings(
     run: Run, state: dict[str, Any], plugin_roots: list[str], commands: dict[str, list[str]] | None = None
 ) -> Surroundings:
-    """Return what a run's artifacts are resolved against; `commands` are the user's, and None in a hook."""
+    """Return what a run's artifacts are resolved against; `commands` are the user's, None in a hook."""
     in_tree = find_run(run.root, run.run_id) if run.is_kept else run
     return {
         "root": os.path.realpath(run.root),
@@ -387,8 +387,7 @@ def read_file(artifact: Artifact, surroundings: Surroundings) -> Content:
         "text": text,
         "source": found["source"],
         "resolved": place,
-        # Our own blocks grow with each session and are not given to the agent: they count nowhere.
-        "size_bytes": len(text.encode()) if is_state else found["size_bytes"],
+        "size_bytes": len(text.encode()) if is_state else found["size_bytes"],  # without our blocks
         "is_deferred": False,
     }
 

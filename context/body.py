@@ -273,24 +273,12 @@ def size_words(size: int) -> str:
 
 
 # The ledger's blocks, the tool's own versions and the times: none of them says what to do next.
-BOOKKEEPING = frozenset(
-    [
-        *("sessions", "context_metadata"),
-        *("run_id", "workflow_version", "config_hash", "schema_version", "version", "$schema"),
-    ]
-)
-TIMES = frozenset(
-    [
-        *("started_at", "completed_at", "updated_at", "created_at", "ended_at", "requested_at", "posted_at"),
-        *("timestamp", "at", "duration_ms"),
-    ]
-)
-OF_POSITION = frozenset(
-    [
-        *("work_id", "target", "workflow_id", "status", "current_phase", "current_step", "current_step_id"),
-        *("additional_instructions", "continuation_note"),
-    ]
-)
+BOOKKEEPING = {"sessions", "context_metadata", "run_id", "workflow_version", "config_hash"}
+BOOKKEEPING |= {"schema_version", "version", "$schema"}
+TIMES = {"started_at", "completed_at", "updated_at", "created_at", "ended_at", "requested_at", "posted_at"}
+TIMES |= {"timestamp", "at", "duration_ms"}
+OF_POSITION = {"work_id", "target", "workflow_id", "status", "current_phase", "current_step", "current_step_id"}
+OF_POSITION |= {"additional_instructions", "continuation_note"}
 LONG = 16  # characters of a text that is left out if the position has it
 LEVELS = ((20, 1_000), (5, 300), (3, 200), (1, 60))  # items of a list and characters of a text, ever fewer
 DEPTH = 9  # of objects and lists

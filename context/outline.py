@@ -338,31 +338,19 @@ class _Outline:
         return "".join(texts)
 
     def gaps(self, pieces: list[Piece]) -> list[Span]:
-        """Return the lines that no piece shows, with the empty ones before them; none where all are empty."""
-        gaps = []
-        at = 0
-        for start, end in [*[(start, end) for start, end, _ in pieces], (self.total, self.total)]:
-            if start > at and (start > len(self.lines) or any([line.strip() for line in self.lines[at:start]])):
-                while at and not self.lines[at - 1].strip():
-                    at -= 1
-                gaps.append((at, start))
-            at = end
-        return gaps
+        """Return the lines that no piece shows, with the empty ones around them; none where all are empty."""
+        shown = [at for start, end, _ in pieces for at in range(start, end) if self.lines[at].strip()]
+        begins = [0, *[at + 1 for at in shown]]
+        return [span for span in zip(begins, [*shown, self.total], strict=True) if self._says(*span)]
 
     def missing(self, pieces: list[Piece], spans: list[Span]) -> list[Span]:
         """Return the lines of spans that no piece shows, but for empty ones; the spans are in order."""
-        gaps = self.gaps(pieces)
-        missing = []
-        for start, end in _join(spans):
-            while gaps and gaps[0][1] <= start:
-                del gaps[0]
-            for first, last in gaps:
-                if first >= end:
-                    break
-                span = max(first, start), min(last, end)
-                if span[1] > len(self.lines) or any([line.strip() for line in self.lines[slice(*span)]]):
-                    missing.append(span)
-        return missing
+        both = [(max(one, first), min(end, last)) for one, end in _join(spans) for first, last in self.gaps(pieces)]
+        return [span for span in both if span[0] < span[1] and self._says(*span)]
+
+    def _says(self, start: int, end: int) -> bool:
+        """Return whether one of some lines is not empty, or was not read."""
+        return end > max(start, len(self.lines)) or any([line.strip() for line in self.lines[start:end]])
 
     def _cut(self, start: int, end: int, listed: set[int]) -> str:
         """Return the mark of a cut: its lines, and the headings in it."""

@@ -6,19 +6,8 @@ import os
 
 from faber_ledger.context.workflow import SHIPPED, steps_in_order
 from faber_ledger.files.text import clip, defuse, one_line, quoted, share_room, units
+from faber_ledger.runs import progress
 from faber_ledger.runs.git import branch_of, is_safe, work_tree_of
-from faber_ledger.runs.progress import (
-    FINISHED,
-    branch_name,
-    current_phase,
-    current_step,
-    done_steps,
-    newest_errors,
-    phase_state,
-    phase_statuses,
-    place_of_error,
-    resume_point,
-)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,7 +66,7 @@ def render_position(
     what to do when a step fails. No text of a repository makes lines.
     """
     steps = steps_in_order(workflow["lineage"]) if workflow else []
-    point = resume_point(state)
+    point = progress.resume_point(state)
     stops = _lines_that_stop(run, state, point, steps, workflow)
     place, is_elsewhere = _line_about_place(run, state)
     lines = [
@@ -136,7 +125,7 @@ def _lines_about_run(
     place = f"additional_instructions in {one_line(run.shown(run.state_path), MAX_PLACE)}"
     where = f"… (read the rest before you go on: below, or {place})"
     status = text_of_value(state.get("status"))
-    meant = MODES.get(point["mode"]) if point else "nothing is left to do" if status in FINISHED else None
+    meant = MODES.get(point["mode"]) if point else "nothing is left to do" if status in progress.FINISHED else None
     tried, limit = _count_retries(state, workflow, point["phase"] if point else None)
     failures = _count_errors(state, place_of(point)) or tried + 1 if point and point["mode"] == "retry" else 0
     if failures > 1:
@@ -170,14 +159,14 @@ def _lines_that_stop(
     lines: list[Line] = []
     if state.get("status") == "awaiting_feedback":
         lines += _lines_about_feedback(state.get("feedback_request"), one_line(run.shown(run.state_path), MAX_PLACE))
-    phase = point["phase"] if point else current_phase(state)
+    phase = point["phase"] if point else progress.current_phase(state)
     pending = [one for one in _approvals(state) if not _is_granted(one)]
     if pending:
         lines.append(_line(APPROVAL, _words_of_approval(pending[-1]), rank=ORDER, most=MAX_ERROR))
     elif point and any([one["is_gated"] for one in steps if one["phase"] == phase]) and not _is_approved(state, phase):
         lines.append(_line(f"Approval: phase {one_line(phase, MAX_VALUE)} ", NOT_ON_RECORD, most=MAX_QUESTION))
     tried, limit = _count_retries(state, workflow, phase)
-    if point and tried and limit and tried >= limit and phase_statuses(state).get(phase or "") != "completed":
+    if point and tried and limit and tried >= limit and progress.phase_statuses(state).get(phase or "") != "completed":
         lines.append(
             _line(
                 "", f"The retries of phase {phase} are used up ({tried} of {limit}): ask the user before you try again."
@@ -200,10 +189,10 @@ def _is_granted(approval: dict[str, Any]) -> bool:
 def _is_approved(state: dict[str, Any], phase: str | None) -> bool:
     """Return whether a state says that a phase was approved, or that it is over."""
     given = [one for one in _approvals(state) if _is_granted(one) and one.get("phase", phase) == phase]
-    of_phase = phase_state(state, phase)
+    of_phase = progress.phase_state(state, phase)
     own = of_phase.get("approval")
     is_own = of_phase.get("approved") is True or (isinstance(own, dict) and _is_granted(own))
-    return bool(given) or is_own or phase_statuses(state).get(phase or "") == "completed"
+    return bool(given) or is_own or progress.phase_statuses(state).get(phase or "") == "completed"
 
 
 def _words_of_approval(approval: dict[str, Any]) -> str:
@@ -231,12 +220,12 @@ def _lines_about_feedback(request: object, where: str) -> list[Line]:
 def _count_errors(state: dict[str, Any], place: str) -> int:
     """Return how many of a state's `errors` are of a step (`phase:step`)."""
     errors = state.get("errors")
-    return [place_of_error(one) for one in errors].count(place) if isinstance(errors, list) and place else 0
+    return [progress.place_of_error(one) for one in errors].count(place) if isinstance(errors, list) and place else 0
 
 
 def _count_retries(state: dict[str, Any], workflow: Workflow | None, phase: str | None) -> tuple[int, int]:
     """Return how often a phase was tried again, and how often it may be, 0 if that is not known."""
-    of_phase, retries = phase_state(state, phase), state.get("retries")
+    of_phase, retries = progress.phase_state(state, phase), state.get("retries")
     tried = retries.get(phase) if isinstance(retries, dict) else None
     counts = [tried, of_phase.get("retry_count"), of_phase.get("retries")]
     named = [config.get("phases") for _, config in (workflow["lineage"] if workflow else [])]
@@ -250,7 +239,7 @@ def _count_retries(state: dict[str, Any], workflow: Workflow | None, phase: str 
 
 def _lines_about_step(state: dict[str, Any], point: ResumePoint | None, steps: list[WorkflowStep]) -> list[Line]:
     """Return the phase and the step, what there is to do, and what comes after it."""
-    phase, step = current_phase(state), current_step(state)
+    phase, step = progress.current_phase(state), progress.current_step(state)
     at = (point["phase"], point["step"]) if point else (phase, step)
     lines = [_line("Phase: ", phase or ""), _line("Step: ", step or "")]
     if point and at != (phase, step):
@@ -291,9 +280,9 @@ def _find_place(
     found = [at for at in of_phase if step is not None and steps[at]["name"] == step]
     if step is not None and not found:
         return None
-    is_over = step is None and phase_statuses(state).get(phase or "") == "completed"
+    is_over = step is None and progress.phase_statuses(state).get(phase or "") == "completed"
     place = of_phase[-1] + 1 if is_over else (found or of_phase)[0]
-    done = done_steps(state, phase) if not is_retried else set()
+    done = progress.done_steps(state, phase) if not is_retried else set()
     while place < len(steps) and (_is_reload(steps[place]) or (place in of_phase and steps[place]["name"] in done)):
         place += 1
     return place
@@ -338,7 +327,7 @@ def _words_after(state: dict[str, Any], steps: list[WorkflowStep], place: int) -
 
 def _line_about_place(run: Run, state: dict[str, Any]) -> tuple[Line, bool]:
     """Return the run's branch, and whether another one is checked out here."""
-    named, here = text_of_value(branch_name(state)), branch_of(run.root)
+    named, here = text_of_value(progress.branch_name(state)), branch_of(run.root)
     if not named:
         why = "the state names none" if "status" in state else "which one the run has is not known"
         return _line("Branch: ", here or "", f" (checked out here; {why})"), False
@@ -355,7 +344,9 @@ def _lines_about_trouble(run: Run, state: dict[str, Any]) -> list[Line]:
     """Return what the last session left, and what went wrong last."""
     where = one_line(run.shown(run.state_path), MAX_PLACE)
     texts = [("Left by the last session: ", _texts_in(state.get("continuation_note")), "continuation_note in ")]
-    for label, (place, message) in zip(("Last error", "Newest of `errors`"), newest_errors(state), strict=False):
+    for label, (place, message) in zip(
+        ("Last error", "Newest of `errors`"), progress.newest_errors(state), strict=False
+    ):
         count = _count_errors(state, place)
         known = f"{one_line(place, MAX_PLACE)}{f', {count} errors of it' if count > 1 else ''}"
         texts.append((f"{label}{f' ({known})' if place else ''}: ", message, ""))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.context import packet
+from faber_ledger.context import packet, selection
 from faber_ledger.context.artifact import (
     COMMAND_TYPES,
     FILES,
@@ -24,18 +24,6 @@ from faber_ledger.context.artifact import (
 )
 from faber_ledger.context.body import find_rules_of_failure, named_in_hint
 from faber_ledger.context.position import render_position
-from faber_ledger.context.selection import (
-    HINT_LOAD_ALL,
-    MAX_BYTES_READ,
-    age_of,
-    full_trigger,
-    is_current,
-    limit_for_hook,
-    recorded_trigger,
-    select,
-    specification_not_listed,
-    workflow_of,
-)
 from faber_ledger.context.workflow import artifacts_without_workflow
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.clock import OutOfTime, check_time
@@ -96,7 +84,7 @@ class Reload:
         """Return a reload without artifacts, which says what stopped it: no time, or a bug of ours."""
         what = f"a bug in faber-ledger kept it from loading artifacts, please report it: {error!r:.300}"
         if isinstance(error, OutOfTime):
-            what = f"no artifact was read, since {error}; {HINT_LOAD_ALL}"
+            what = f"no artifact was read, since {error}; {selection.HINT_LOAD_ALL}"
         return cls(root, ["session_start"], state, [f"⚠️ WARNING: {what}"], None)
 
     @property
@@ -246,7 +234,7 @@ class Reload:
         facts += [fact("artifact_skipped", one["artifact"], loaded_at=one["loaded_at"]) for one in self.skipped]
         if self.workflow is not None and not self.required_failed:
             counts = {"loaded": len(self.in_context()), "failed": len(self.failed), "skipped": len(self.skipped)}
-            trigger = recorded_trigger(self.triggers[0])
+            trigger = selection.recorded_trigger(self.triggers[0])
             reloaded: Any = {"type": "context_reloaded", "session_id": session_id, "trigger": trigger, **counts}
             if environment is not None:
                 reloaded["environment"] = environment
@@ -256,8 +244,8 @@ class Reload:
     def _trigger_of(self, artifact: Artifact) -> str:
         """Return the trigger that an artifact was loaded for, in the form that is recorded."""
         listed = artifact["reload_triggers"] or self.triggers
-        matching = [trigger for trigger in self.triggers if full_trigger(trigger, self.state) in listed]
-        return recorded_trigger((matching or self.triggers)[0])
+        matching = [trigger for trigger in self.triggers if selection.full_trigger(trigger, self.state) in listed]
+        return selection.recorded_trigger((matching or self.triggers)[0])
 
 
 def _is_file(loaded: Loaded) -> bool:
@@ -343,13 +331,13 @@ def gather(
             check_time()
             if left[artifact["required"]] <= 0:
                 read = f"a hook has read {max_bytes / 1048576:.0f} MB of artifacts"
-                raise ArtifactError(f"Not read, since {read}; {HINT_LOAD_ALL}")
+                raise ArtifactError(f"Not read, since {read}; {selection.HINT_LOAD_ALL}")
             loaded = load(artifact, without_programs)
             left[artifact["required"]] -= 0 if loaded["is_state"] else loaded["size_bytes"]
             command = surroundings["commands"].get(loaded["content"].split()[0]) if loaded["is_deferred"] else None
             before = known.get("sha256") if known is not None and command is None else None
             digest = keyed(result.root, loaded["sha256"]) if before else ""
-            is_fresh = known is not None and is_current(known, at, digest or None, before or None)
+            is_fresh = known is not None and selection.is_current(known, at, digest or None, before or None)
             if command is not None and not is_fresh:
                 if dry_run:
                     from faber_ledger.context.artifact_command import check_mapped  # most projects map no program
@@ -358,12 +346,12 @@ def gather(
                 else:
                     loaded = load(artifact, surroundings)
         except OutOfTime as error:
-            result.attempts.append((artifact, ArtifactError(f"Not read, since {error}; {HINT_LOAD_ALL}")))
+            result.attempts.append((artifact, ArtifactError(f"Not read, since {error}; {selection.HINT_LOAD_ALL}")))
         except ArtifactError as error:
             result.attempts.append((artifact, error))
         else:
             if known is not None and is_fresh:
-                loaded_at, age = str(known["loaded_at"]), age_of(known, at) or 0.0
+                loaded_at, age = str(known["loaded_at"]), selection.age_of(known, at) or 0.0
                 result.skipped.append({"artifact": artifact, "loaded": loaded, "loaded_at": loaded_at, "age": age})
             else:
                 result.attempts.append((artifact, loaded))
@@ -383,16 +371,18 @@ def gather_for_hook(
     except LedgerError as error:
         problems.append(error.block)
     try:
-        whole = workflow_of(run, state, config["plugin_roots"])
-        workflow = limit_for_hook(whole, state, problems.append)
+        whole = selection.workflow_of(run, state, config["plugin_roots"])
+        workflow = selection.limit_for_hook(whole, state, problems.append)
         problems += workflow["warnings"]
-        selected = select(workflow, state, triggers, None, problems.append) + specification_not_listed(whole, state)
+        selected = selection.select(
+            workflow, state, triggers, None, problems.append
+        ) + selection.specification_not_listed(whole, state)
     except WorkflowNotFound as error:
         workflow, selected = None, artifacts_without_workflow() if state else []
         problems.append(error.block or f"❌ ERROR: {escape(error.message)}\n\nRecovery: {escape(error.hint)}")
     surroundings = build_surroundings(run, state, config["plugin_roots"])
     surroundings["is_state_read"] = is_state_read
-    more: Any = {"held": {}, "max_bytes": MAX_BYTES_READ}  # a new session has nothing in context yet
+    more: Any = {"held": {}, "max_bytes": selection.MAX_BYTES_READ}  # a new session has nothing in context yet
     more |= {"triggers": triggers, "at": at, "dry_run": dry_run, "problems": problems, "workflow": workflow}
     result = gather(selected, surroundings, **more)
     result.mapped = config["commands"]
