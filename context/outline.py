@@ -74,8 +74,7 @@ def outline(
 
     `kind` is "specification", "protocol" or another. Each cut is a line that begins with `mark`. Only the first `look`
     characters are read, up to the end of a line. One that `fills` the room goes on with what is not needed. The lines
-    to read are those that are needed and left out; of a specification in the phase that writes it, and of a text in
-    which nothing is known to be needed, all.
+    to read are those that are needed and left out; all if it is not known which are needed.
     """
     text = text.rstrip()
     total = text.count("\n") + 1
@@ -85,7 +84,7 @@ def outline(
         text = text[: end if end > 0 else look]
     lines = text.split("\n")
     sections = sections_of(lines)
-    groups = _list_needed(lines, sections, kind, phase, step)
+    groups, is_known = _list_needed(lines, sections, kind, phase, step)
     outlined = _Outline(lines, sections, total, mark)
     needed = [span for spans, _ in groups for span in spans]
     begins = body_start(lines)
@@ -99,7 +98,7 @@ def outline(
     if not pieces:
         return "", [(0, total)]
     shown = outlined.render(pieces, room)
-    if not needed or (kind == "specification" and phase == "architect"):
+    if not is_known:
         return shown, outlined.missing(pieces, [(0, total)])
     return shown, outlined.missing(pieces, [*sorted(needed), (len(lines), total)])
 
@@ -111,24 +110,31 @@ def lines_about_failures(text: str, phase: str) -> list[Span]:
     return _join(sorted({(section["start"], section["end"]) for section in named}))
 
 
-def _list_needed(lines: list[str], sections: list[Section], kind: str, phase: str, step: str) -> list[Group]:
-    """Return what is needed of a text, the most important first, no line twice."""
+def _list_needed(
+    lines: list[str], sections: list[Section], kind: str, phase: str, step: str
+) -> tuple[list[Group], bool]:
+    """Return what is needed of a text, the most important first, no line twice, and whether it is all that is.
+
+    A protocol of which no heading names the phase or the step may say anywhere what holds for them.
+    """
     if kind == "specification":
         found = _needed_of_specification(lines, sections, phase)
+        is_known = bool(found) and phase != "architect"  # the phase that writes it
     else:
         named = [sections_naming(sections, word) for word in (step, phase) if word]
         found = [(_outermost(chosen), OTHER) for chosen in named if chosen]
-        rules = _with_words(sections, RULES)
+        is_known = bool(found)
+        rules = _with_words(sections, FAILURES)
         if kind == "protocol":
-            general = _before_phases(sections, phase)
-            rules = [*rules, *[section for section in general if section not in rules]]
+            rules += [*_before_phases(sections, phase), *_with_words(sections, RULES)]
         elif not found:
             found = _needed_of_specification(lines, sections, phase)
+            is_known = bool(found or rules)
         found.append((rules, MOST_RULES if found else FIRST))
     groups: list[Group] = []
     seen: set[int] = set()
     for chosen, most in found:
-        own = [one for one in chosen if one["start"] not in seen]
+        own = list({one["start"]: one for one in chosen if one["start"] not in seen}.values())
         seen.update([one["start"] for one in own])
         below = [one for one in _below(sections, own) if one["start"] not in seen]
         says_nothing = not any([_says_something(lines, one) for one in own])
@@ -138,7 +144,7 @@ def _list_needed(lines: list[str], sections: list[Section], kind: str, phase: st
         groups.append((sorted([*spans, *spans_below]) if says_nothing else spans, most))
         if below and not says_nothing:
             groups.append((spans_below, 0))
-    return [group for group in groups if group[0]]
+    return [group for group in groups if group[0]], is_known
 
 
 def _with_words(sections: list[Section], wanted: frozenset[str]) -> list[Section]:
