@@ -1,4 +1,4 @@
-"""Measure what a session is given at its start: the share of the facts that the agent's next action depends on.
+"""Measure what a session is given at its start: facts that the next action depends on, useful lines, and size.
 
 `bench/packet.py [--faber PATH] [--facts] [SCENE…]`: PATH is the installed command, of this or an older version;
 `--facts` lists each fact that the packet lacks; SCENE is a part of the name of a scenario's function.
@@ -15,30 +15,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from packet_fact import cut, units
-from packet_scenes import SCENES, Scene
+from packet_scenes import RULES, SCENES, Scene
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 POSITION = 2_000  # units: what a client shows of a text that is too long
-
-
-class Share(NamedTuple):
-    """The share of the essential and of the wanted facts that a text has."""
-
-    essential: float
-    wanted: float
+MARK = "====="  # of the lines around a document
+LISTS = ("Not in this text:", "Also there: ")
 
 
 class Measured(NamedTuple):
-    """A scenario's figures: for the packet, for its beginning, for the files cut to its size, and for a pointer."""
+    """A scenario's figures: units, and shares of the facts, of the facts at the beginning, and of the units."""
 
     name: str
     units: int
-    packet: Share
-    position: float
-    files: Share
-    pointer: Share
+    essential: float
+    wanted: float
+    in_beginning: float
+    useful: float
+    has_rules: bool
 
 
 def main() -> None:
@@ -79,35 +75,48 @@ def play(faber: str, names: list[str]) -> Iterable[Scene]:
 
 def measure(scene: Scene) -> Measured:
     """Return a scenario's figures."""
-    size = units(scene.packet)
-    state = str(scene.checkout.state_path.relative_to(scene.checkout.root))
-    pointer = f"A FABER run is active in this project: {scene.checkout.run_id}. Read {state} and go on from there.\n"
     return Measured(
         scene.name,
-        size,
-        share(scene, scene.packet),
-        share(scene, cut(scene.packet, POSITION)).essential,
-        share(scene, cut(join_files(scene), size)),
-        share(scene, pointer),
+        units(scene.packet),
+        share(scene, scene.packet, is_essential=True),
+        share(scene, scene.packet, is_essential=False),
+        share(scene, cut(scene.packet, POSITION), is_essential=True),
+        share_useful(scene),
+        all(rule.is_in(scene.packet) for rule in RULES),
     )
 
 
-def join_files(scene: Scene) -> str:
-    """Return the files one after the other, each below its name."""
-    root = scene.checkout.root
-    return "\n".join([f"==> {name} <==\n{(root / name).read_text()}" for name in scene.files])
+def share(scene: Scene, text: str, *, is_essential: bool) -> float:
+    """Return the share of the essential or the wanted facts that a text has."""
+    facts = [fact.is_in(text) for fact in scene.facts if fact.is_essential == is_essential]
+    return sum(facts) / len(facts)
 
 
-def share(scene: Scene, text: str) -> Share:
-    """Return the share of the facts that a text has."""
+def share_useful(scene: Scene) -> float:
+    """Return the share of a packet's units that is useful.
 
-    def of(facts: list[bool]) -> float:
-        return sum(facts) / len(facts)
+    That is what it says itself, a third of the run's state, and the marked lines of the documents, or their
+    beginnings. Lines around documents, cuts, the lists of what else there is and empty lines are not.
+    """
+    useful, part = 0.0, "own"
+    for line in scene.packet.split("\n"):
+        if line.startswith(MARK):
+            part = "own" if f"{MARK} end of " in line else "document"
+            continue
+        if line.startswith(LISTS):
+            part = "list"
+        elif line.startswith("workflow-state"):
+            part = "state"
+        elif not line.strip():
+            part = "own" if part in ("list", "state") else part
+        weight = {"own": 1.0, "state": 1 / 3, "document": float(_is_useful(line, scene.useful)), "list": 0.0}[part]
+        useful += weight * units(line)
+    return useful / units(scene.packet)
 
-    return Share(
-        of([fact.is_in(text) for fact in scene.facts if fact.is_essential]),
-        of([fact.is_in(text) for fact in scene.facts if not fact.is_essential]),
-    )
+
+def _is_useful(line: str, lines: set[str]) -> bool:
+    begins = line.strip().removesuffix("…")
+    return line.strip() in lines or (line.endswith("…") and any(one.startswith(begins) for one in lines))
 
 
 def list_lacking(scene: Scene) -> list[str]:
@@ -121,14 +130,19 @@ def list_lacking(scene: Scene) -> list[str]:
 
 def write_table(measured: list[Measured]) -> str:
     """Return the scenarios and their medians as a Markdown table."""
-    columns = ["scenario", "units", "essential", "wanted", "in 2,000"]
-    columns += ["files: essential", "wanted", "pointer: essential", "wanted"]
+    columns = ["scenario", "units", "essential", "wanted", "in 2,000", "useful", "rules"]
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
-    rows = [(one.name, one.units, [*one.packet, one.position, *one.files, *one.pointer]) for one in measured]
-    medians = [statistics.median(column) for column in zip(*[shares for _, _, shares in rows], strict=True)]
-    rows.append(("**median**", round(statistics.median(one.units for one in measured)), medians))
-    lines += [f"| {name} | {size:,} | {' | '.join(f'{part:.0%}' for part in shares)} |" for name, size, shares in rows]
-    return "\n".join(lines) + "\n"
+    lines += [_write_row(one, "yes" if one.has_rules else "no") for one in measured]
+    figures = [list(column) for column in zip(*[one[1:6] for one in measured], strict=True)]
+    size, *shares = [statistics.median(column) for column in figures]
+    median = Measured("**median**", round(size), *shares, has_rules=all(one.has_rules for one in measured))
+    count = sum(one.has_rules for one in measured)
+    return "\n".join([*lines, _write_row(median, f"{count} of {len(measured)}")]) + "\n"
+
+
+def _write_row(one: Measured, rules: str) -> str:
+    shares = [f"{part:.0%}" for part in (one.essential, one.wanted, one.in_beginning, one.useful)]
+    return f"| {one.name} | {one.units:,} | {' | '.join(shares)} | {rules} |"
 
 
 if __name__ == "__main__":

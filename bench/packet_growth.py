@@ -103,7 +103,9 @@ def main() -> None:
 def grow(faber: str, name: str, kilobytes: int) -> Grown:
     """Resume one conversation `RESUMES` times; protocol and specification have that size each."""
     with tempfile.TemporaryDirectory(prefix="faber-ledger-packet-") as folder:
-        checkout = scenes.begin(Path(folder), faber, protocol=kilobytes, specification=kilobytes)
+        checkout = scenes.begin(
+            Path(folder), faber, protocol=kilobytes, specification=texts.write_specification(kilobytes)
+        )
         starts = []
         for number in range(RESUMES + 1):
             WORK[name](checkout, number)

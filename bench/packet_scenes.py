@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import packet_texts as texts
 from packet_checkout import SECOND, Checkout
 from packet_fact import Fact, essential, wanted
+from packet_texts import Document
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,15 +26,16 @@ OF_PLUGIN = "plugins/faber/config/workflows"
 ORDER_OF_USER = "Do not touch the billing module. Ask before adding a dependency."
 DONE = {"status": "completed"}
 PENDING = {"status": "pending"}
+SHORT = texts.write_specification(8)
 
 
 class Scene(NamedTuple):
-    """What a session was given in a scenario, the files that it could have been given instead, and the facts."""
+    """What a session was given in a scenario, the lines of its documents that are useful there, and the facts."""
 
     name: str
     packet: str
     checkout: Checkout
-    files: list[str]
+    useful: set[str]
     facts: list[Fact]
 
 
@@ -46,8 +48,9 @@ def begin(
     *,
     phase: str = "build",
     step: str | None = "implement",
-    protocol: int = 2,
-    specification: int | None = 3,
+    protocol: int = 9,
+    specification: Document | None = SHORT,
+    workflow: str = "project:lists",
     has_summaries: bool = False,
 ) -> Checkout:
     """Make a project with a run of the project's own workflow in a phase, on the run's branch, all committed."""
@@ -59,10 +62,10 @@ def begin(
     checkout.write("Makefile", "check:\n\tpytest\n")
     checkout.copy_workflows()
     checkout.write(texts.WORKFLOW, json.dumps(texts.build_workflow(), indent=2) + "\n")
-    checkout.write(texts.PROTOCOL, texts.write_protocol(protocol))
+    checkout.write(texts.PROTOCOL, texts.write_protocol(protocol).text)
     checkout.run(faber, "init", "--summaries" if has_summaries else "--no-summaries")
     checkout.commit("Begin")
-    start = ["--work-id", "412", "--run-id", RUN, "--workflow", "project:lists", "--target", TARGET]
+    start = ["--work-id", "412", "--run-id", RUN, "--workflow", workflow, "--target", TARGET]
     checkout.run(faber, "run", "start", "--yes", *start)
     checkout.git("switch", "--quiet", "--create", BRANCH)
     order = ["frame", "architect", "build", "evaluate", "release"]
@@ -70,7 +73,7 @@ def begin(
     phases = dict.fromkeys(order[:at], DONE) | {phase: {"status": "in_progress"}}
     artifacts = {"branch_name": BRANCH}
     if specification is not None:
-        checkout.write(texts.SPECIFICATION, texts.write_specification(specification))
+        checkout.write(texts.SPECIFICATION, specification.text)
         artifacts["spec_path"] = texts.SPECIFICATION
     checkout.change_state(
         current_phase=phase,
@@ -89,9 +92,16 @@ def state_file(checkout: Checkout) -> str:
     return str(checkout.state_path.relative_to(checkout.root))
 
 
-def files_of(checkout: Checkout) -> list[str]:
-    """Return the usual files in the order of the workflow's artifacts."""
-    return [state_file(checkout), texts.PROTOCOL, texts.SPECIFICATION]
+def useful(phase: str, *documents: Document, protocol: int = 9) -> set[str]:
+    """Return the lines that are useful in a phase, of the protocol and of other documents."""
+    return set().union(*[one.list_useful(phase) for one in (texts.write_protocol(protocol), *documents)])
+
+
+RULES = [
+    essential("what to do if a step fails, whatever the phase", texts.RULE_OF_STOP),
+    essential("when to stop trying", texts.RULE_OF_ERRORS),
+    essential("how the state is written", texts.RULE_OF_STATE),
+]
 
 
 def know_run(checkout: Checkout, status: str = "in_progress") -> list[Fact]:
@@ -209,31 +219,6 @@ def know_specification() -> list[Fact]:
     ]
 
 
-def know_reading(path: str, text: str, *headings: str) -> list[Fact]:
-    """Return what the agent must know of a required file that is not whole in the packet."""
-    ways = []
-    for heading in headings:
-        first, last = texts.lines_of(text, heading)
-        title = heading.strip("# ")
-        for until in (last, last - 1):  # with the empty line at its end or without
-            ways += [f"{path}……{first}{dash}{until}" for dash in ("-", "–", " to ")]
-            ways += [f"{first}-{until}……{title}", f"{title}…{first}-{until}", f"lines {first}-{until}"]
-        ways.append(f"{path}:{first}")
-    named = " or ".join([heading.strip("# ") for heading in headings])
-    return [
-        essential(
-            f"that {path} has to be read before going on, since it is not all here",
-            f"read……now……{path}",
-            f"read……first……{path}",
-            f"read……before……{path}",
-            f"read {path}",
-            f"{path}…read it",
-            f"{path}……read……before going on",
-        ),
-        essential(f"in which lines of {path} {named} stands", *ways),
-    ]
-
-
 def start_work(checkout: Checkout) -> None:
     """Work through a session: a start, and a commit of the first requirement."""
     checkout.deliver("SessionStart.startup.print")
@@ -245,85 +230,91 @@ def start_work(checkout: Checkout) -> None:
 
 
 def start_fresh(folder: Path, faber: str) -> Scene:
-    """Start a run that has done nothing yet: it has no specification."""
-    checkout = begin(folder, faber, phase="frame", step=None, specification=None)
+    """Start a run of FABER's own workflow that has done nothing yet: it has no specification."""
+    checkout = begin(folder, faber, phase="frame", step=None, specification=None, workflow="fractary-faber:default")
     facts = [
         *know_run(checkout),
+        *RULES,
         essential("the phase is frame", "phase…frame", "frame phase", "frame:"),
-        essential("the first step of it", "core-fetch-issue", "Fetch Issue", "auto-reload-context", "Reload Context"),
-        essential("what to run to get the issue", "issue-fetch"),
+        essential("what to do first: fetch the issue", "what to do……issue-fetch --work-id 412"),
+        essential("not to load again what this text gives", "What to do: Automatically", must_lack=True),
         essential("that this phase is not done yet", "completed…frame", "frame…completed", must_lack=True),
-        wanted("what comes after the phase", "then…architect", "next…architect", "after…architect", "architect"),
+        wanted("what comes after that step", "after it……refine", "then……refine"),
+        wanted("what comes after the phase", "then…architect", "phase architect", "after…architect"),
         *know_branch(),
-        essential(
-            "the protocol's words on this phase", "Fetch the issue, create the branch, and write down what is not"
-        ),
-        wanted("that a release needs the user's approval", texts.RULE_OF_RELEASE, "approval"),
+        essential("the protocol's words on this phase", "write down what is not understood"),
+        wanted("how a branch is named", "name begins with feat/ or fix/"),
     ]
-    files = [state_file(checkout), texts.PROTOCOL]
-    return Scene("fresh run", checkout.packet("SessionStart.startup.print"), checkout, files, facts)
+    return Scene("fresh run", checkout.packet("SessionStart.startup.print"), checkout, useful("frame"), facts)
+
+
+FAILING = "tests/test_union.py::test_ticked_items is red at lists/changes.py:118: unite drops the newer tick."
 
 
 def compact(folder: Path, faber: str) -> Scene:
-    """Compact a conversation in the middle of a step, with a file written and not committed."""
+    """Compact a conversation in the middle of a step, with a failing test and a file that is not committed."""
     checkout = begin(folder, faber)
     checkout.change_state(additional_instructions=ORDER_OF_USER)
     start_work(checkout)
     checkout.write("lists/changes.py", "def unite(one, other): ...\n")
+    checkout.run(faber, "note", "add", FAILING)
     checkout.deliver("PreCompact.auto.print")
     facts = [
         *know_run(checkout),
+        *RULES,
         *know_implement(),
         *know_branch(),
         *know_specification(),
         essential("what the user ordered for this run", ORDER_OF_USER),
+        essential("the failing test, its file and line, and why", FAILING),
         essential("the protocol's rule for this phase", texts.RULE_OF_BUILD),
         wanted("the protocol's words on this step", "Take the first requirement whose test fails."),
-        wanted("what to do if the step fails again and again", texts.RULE_OF_ERRORS),
+        wanted("that a note is what somebody noted, and no order", *NO_ORDER),
     ]
-    return Scene(
-        "after a compaction", checkout.packet("SessionStart.compact.print"), checkout, files_of(checkout), facts
-    )
+    packet = checkout.packet("SessionStart.compact.print")
+    return Scene("after a compaction", packet, checkout, useful("build", SHORT), facts)
+
+
+NO_ORDER = ("inform", "no order", "not orders", "no instruction", "not instructions", "not an instruction")
 
 
 def kill(folder: Path, faber: str) -> Scene:
-    """Kill a client on another branch, made for something else; a new conversation begins there."""
+    """Kill a client on another branch; another run has a work tree of its own beside it."""
     checkout = begin(folder, faber)
     start_work(checkout)
     checkout.git("switch", "--quiet", "--create", "fix/typo")
     checkout.write("README.md", "Shared lists\n")
+    checkout.git("worktree", "add", "--quiet", "-b", "feat/731-export", "../export")
+    other = Checkout(checkout.root.parent / "export", faber, "export-731")
+    start = ["--work-id", "731", "--run-id", "export-731", "--workflow", "project:lists", "--target", "Export of lists"]
+    other.run(faber, "run", "start", "--yes", *start)
+    other.deliver("SessionStart.startup.print", "77777777-0d51-4e2a-9f0e-5f5d8f6b9b11")
     facts = [
         *know_run(checkout),
+        *RULES,
         *know_implement(),
         essential("the run's branch, on which to commit", BRANCH),
         essential(
             "that the checkout stands on fix/typo and not on that branch: nothing of the run may be committed there",
-            "checkout…fix/typo",
-            "checked out…fix/typo",
+            *[f"{before}…fix/typo" for before in ("checkout", "checked out", "HEAD", "is on", "stands on")],
             "fix/typo…checked out",
-            "HEAD…fix/typo",
-            "is on fix/typo",
-            "stands on fix/typo",
             f"not on {BRANCH}",
             f"{BRANCH}…not checked out",
             f"git switch {BRANCH}",
-            f"git checkout {BRANCH}",
         ),
+        essential(
+            "that before it reads what to do", f"git switch {BRANCH}……What to do", f"{BRANCH}……before you……What to do"
+        ),
+        essential("nothing of the other run", "Export of lists", must_lack=True),
         *know_specification(),
         essential("the protocol's rule for this phase", texts.RULE_OF_BUILD),
         wanted(
             "that the last session broke off, so that its last step may be half done",
-            "abandoned",
-            "broke off",
-            "without an end",
-            "did not end",
-            "was killed",
-            "never ended",
-            "no end",
+            *["abandoned", "broke off", "without an end", "did not end", "was killed", "never ended", "no end"],
         ),
     ]
     packet = checkout.packet("SessionStart.startup.print", SECOND)
-    return Scene("after a kill", packet, checkout, files_of(checkout), facts)
+    return Scene("after a kill", packet, checkout, useful("build", SHORT), facts)
 
 
 SUMMARY = """<summary>
@@ -332,13 +323,15 @@ SUMMARY = """<summary>
 3. Decisions: two changes with one number are ordered by the phone's id, because clocks are wrong.
 4. Next step: the failing property test in lists/changes.py, then FR-3.
 </summary>"""
+NOTE = "FR-2: ordered by Lamport's number, then by the phone's id. Property test first; see unite in lists/changes.py."
 
 
 def move_to_another_machine(folder: Path, faber: str) -> Scene:
     """Go on at a desktop, where somebody left a change uncommitted, with work that was pushed from a laptop."""
-    laptop = begin(folder, faber, protocol=6, specification=8, has_summaries=True)
+    laptop = begin(folder, faber, has_summaries=True)
     laptop.change_state(additional_instructions=ORDER_OF_USER)
     start_work(laptop)
+    laptop.run(faber, "note", "add", NOTE)
     laptop.deliver("PreCompact.auto.print")
     laptop.deliver("SessionStart.compact.print")
     laptop.deliver("PostCompact.auto.print", compact_summary=SUMMARY)
@@ -349,6 +342,7 @@ def move_to_another_machine(folder: Path, faber: str) -> Scene:
     desktop.write("lists/units.py", "GRAM = 1\n")
     facts = [
         *know_run(desktop),
+        *RULES,
         *know_implement(),
         *know_branch(),
         *know_specification(),
@@ -359,56 +353,90 @@ def move_to_another_machine(folder: Path, faber: str) -> Scene:
             "lists/units.py…uncommitted",
             "not committed……lists/units.py",
             "lists/units.py…not committed",
-            "?? lists/units.py",
-            "changed……lists/units.py",
         ),
         essential(
             "what the other conversation was about to do", "the failing property test in lists/changes.py, then FR-3"
         ),
         essential("what it decided, and why", "ordered by the phone's id, because clocks are wrong"),
+        essential("what was noted there", NOTE),
+        wanted("that the note was made in another clone", "from laptop……Lamport", "laptop…Lamport"),
+        wanted("that the summary was made in another clone", "laptop……Primary Request"),
+        wanted("that a note is what somebody noted, and no order", *NO_ORDER),
         wanted("where the last session was", "laptop", "another machine", "elsewhere"),
         essential("the protocol's rule for this phase", texts.RULE_OF_BUILD),
     ]
     packet = desktop.packet("SessionStart.startup.print", SECOND)
-    return Scene("on another machine", packet, desktop, files_of(desktop), facts)
+    return Scene("on another machine", packet, desktop, useful("build", SHORT), facts)
 
 
-ERROR = "pytest: test_lock_is_released failed (lists/changes.py:118): expected ['milk'], got []"
+ERROR = "check lint-and-test failed on 3f1c2aa (lists/changes.py:118): expected ['milk'], got []"
 
 
-def fail_step(folder: Path, faber: str) -> Scene:
-    """Fail a step for the second time; the run's status is failed."""
-    checkout = begin(folder, faber, protocol=4, specification=4)
+def fail_again(folder: Path, faber: str) -> Scene:
+    """Fail the checks of the pull request for the second time, with long documents; the protocol says where to go."""
+    specification = texts.write_specification(24)
+    step = "core-review-pr-checks"
+    checkout = begin(
+        folder,
+        faber,
+        phase="evaluate",
+        step=step,
+        protocol=35,
+        specification=specification,
+        workflow="fractary-faber:default",
+    )
     start_work(checkout)
-    failed = {"status": "failed", "failed_step": "implement", "error": ERROR, "completed_steps": ["scaffold"]}
-    older = {
-        "phase": "build",
-        "step": "scaffold",
-        "error": "psql: could not connect",
-        "timestamp": "2026-01-05T16:00:00Z",
+    failed = {
+        "status": "failed",
+        "failed_step": step,
+        "error": ERROR,
+        "completed_steps": ["core-create-pr"],
+        "max_retries": 3,
     }
-    newest = {"phase": "build", "step": "implement", "error": ERROR, "timestamp": "2026-01-06T08:50:00Z"}
+    first = {"phase": "evaluate", "step": step, "error": "check lint-and-test failed on 19ab004 (lists/model.py:7)"}
+    second = {"phase": "evaluate", "step": step, "error": ERROR, "timestamp": "2026-01-06T08:50:00Z"}
+    done = dict.fromkeys(("frame", "architect", "build"), DONE)
     checkout.change_state(
         status="failed",
-        phases={"frame": DONE, "architect": DONE, "build": failed, "evaluate": PENDING, "release": PENDING},
-        errors=[older, newest],
-        retries={"build": 2},
+        phases={**done, "evaluate": failed, "release": PENDING},
+        errors=[first, second],
+        retries={"evaluate": 2},
+        artifacts={"branch_name": BRANCH, "spec_path": texts.SPECIFICATION, "pr_number": "87"},
     )
     checkout.deliver("SessionEnd.other.print")
     facts = [
         *know_run(checkout, "failed"),
-        *know_implement(),
+        *RULES,
+        *know_step(
+            "evaluate",
+            step,
+            "pr-review --wait-for-ci",
+            ("then…release", "phase release"),
+            "build",
+            words_in=f"{OF_PLUGIN}/core.json",
+        ),
         *know_branch(),
-        *know_specification(),
         essential("the error, with file and line", ERROR),
-        essential("that the step is to be tried again, not gone past", "retry", "try…again", "retries", "repeat the"),
-        wanted("how often it was tried", "retries…2", "build: 2", "build:2", "2 retries", "twice", "tried 2 times"),
-        essential("what to do if it fails a third time", texts.RULE_OF_ERRORS),
-        essential("the protocol's rule for this phase", texts.RULE_OF_BUILD),
-        wanted("that the step before it is done", "scaffold"),
+        essential("that it is the second failure", "2nd time", "second time", "failed twice", "2 times", "failure 2"),
+        essential("how many retries there may be", "2 of 3", "at most 3 retries", "limit…3"),
+        essential("what the protocol says of such a failure", texts.RULE_OF_RETRIES),
+        essential(
+            "in which lines the protocol speaks of failures",
+            f"lines …{texts.lines_of(texts.write_protocol(35).text, '## Error handling')[0]}",
+            f"{texts.lines_of(texts.write_protocol(35).text, '## Error handling')[0]}-",
+        ),
+        essential(
+            "no order to go on without the protocol's rule", "failed (try the step again that failed)", must_lack=True
+        ),
+        *[essential(f"the acceptance criterion: {criterion}", criterion) for criterion in texts.CRITERIA],
+        essential("where the specification is", texts.SPECIFICATION),
+        wanted("what failed the first time", "19ab004"),
+        wanted("which pull request it is about", "pr_number…87", "pull/87", "pull request…87"),
+        wanted("that a release needs the user's approval", "release, which needs approval"),
+        wanted("what is to be built", texts.REQUIREMENTS["FR-2"]),
     ]
     packet = checkout.packet("SessionStart.startup.print", SECOND)
-    return Scene("failed step", packet, checkout, files_of(checkout), facts)
+    return Scene("failed twice", packet, checkout, useful("evaluate", specification, protocol=35), facts)
 
 
 QUESTION = "Should a guest who leaves the household still see the lists that they ticked items on?"
@@ -432,12 +460,16 @@ def await_feedback(folder: Path, faber: str) -> Scene:
         },
     )
     checkout.deliver("SessionEnd.other.print")
+    waits = ["pending question", "question pending", "unanswered", "waits for", "wait for", "until…answer"]
+    waits += ["before…answer", "ask the user", "do not go on", "answer it", "awaits", "waiting for"]
     facts = [
         *know_run(checkout, "awaiting_feedback"),
+        *RULES,
         *know_implement(),
         *know_branch(),
         *know_specification(),
         essential("the question that was asked, in its words", QUESTION),
+        essential("that before it reads what to do", f"{QUESTION}……What to do"),
         essential("the answers that were offered", "yes, read-only……no, from the next opening on"),
         essential(
             "where the work goes on once it is answered",
@@ -447,43 +479,54 @@ def await_feedback(folder: Path, faber: str) -> Scene:
             "build…implement",
         ),
         wanted("which request the answer belongs to", "fr-20260106-085500"),
-        wanted(
-            "that nothing goes on before the user has answered",
-            *["pending question", "question pending", "unanswered", "waits for", "wait for", "until…answer"],
-            *["before…answer", "ask the user", "do not go on", "answer it", "awaits", "waiting for"],
-        ),
+        essential("that nothing goes on before the user has answered", *waits),
         wanted("where it was asked", "5120993", "issue_comment", "issue comment"),
         essential("the protocol's rule for this phase", texts.RULE_OF_BUILD),
     ]
     packet = checkout.packet("SessionStart.startup.print", SECOND)
-    return Scene("awaiting feedback", packet, checkout, files_of(checkout), facts)
+    return Scene("awaiting feedback", packet, checkout, useful("build", SHORT), facts)
 
 
-def load_long_protocol(folder: Path, faber: str) -> Scene:
-    """Load a protocol of 35 KB and a specification of 24 KB: neither fits."""
-    checkout = begin(folder, faber, protocol=35, specification=24)
+def refine_long_specification(folder: Path, faber: str) -> Scene:
+    """Refine a specification of 32 KB, after /clear, with a protocol of 35 KB: neither fits."""
+    specification = texts.write_specification(32)
+    checkout = begin(
+        folder,
+        faber,
+        phase="architect",
+        step="refine-spec",
+        protocol=35,
+        specification=specification,
+        workflow="fractary-faber:default",
+    )
     checkout.change_state(additional_instructions=ORDER_OF_USER)
-    start_work(checkout)
-    checkout.deliver("PreCompact.auto.print")
-    protocol, specification = texts.write_protocol(35), texts.write_specification(24)
+    checkout.deliver("SessionStart.startup.print")
+    checkout.run(faber, "note", "add", "The user still wants an answer on guests: may they see old lists?")
+    path = texts.SPECIFICATION
     facts = [
         *know_run(checkout),
-        *know_implement(),
+        *RULES,
+        *know_step(
+            "architect",
+            "refine-spec",
+            "/fractary-spec:refine --work-id 412",
+            ("after it……commit-push", "then……core-commit-and-push-architect", "after it……build"),
+            "frame",
+            words_in=f"{OF_PLUGIN}/default.json",
+        ),
         *know_branch(),
         essential("what the user ordered for this run", ORDER_OF_USER),
-        *know_reading(texts.PROTOCOL, protocol, "## Build phase"),
-        *know_reading(texts.SPECIFICATION, specification, *[f"### Details of {name}" for name in texts.REQUIREMENTS]),
-        essential("the protocol's rule for this phase", texts.RULE_OF_BUILD),
-        essential("the protocol's words on this step", "Take the first requirement whose test fails."),
+        essential("that the specification has to be read, since it is not all here", f"read……now……{path}"),
+        essential("what the last conversation left open", "an answer on guests: may they see old lists?"),
+        essential("the protocol's rule for this phase", "ask at most five questions, all of them at once"),
         essential("what is to be built: each requirement", "……".join(texts.REQUIREMENTS.values())),
-        essential("in which order", "Changes and their union (FR-2, FR-3)"),
         wanted("the acceptance criteria", "……".join(texts.CRITERIA)),
-        wanted("which files it is about", "lists/changes.py…new: the order of changes"),
         wanted("what is out of scope", "Any change to billing/", "## Out of scope"),
-        wanted("where the protocol speaks of errors", "## Error handling", "Error handling"),
+        wanted("when the phase ends", "The phase ends when the user has read the criteria."),
         wanted("the command that gives the artifacts whole", "session-load"),
     ]
-    return Scene("35 KB protocol", checkout.packet("SessionStart.compact.print"), checkout, files_of(checkout), facts)
+    packet = checkout.packet("SessionStart.clear.interactive", SECOND)
+    return Scene("refine 32 KB", packet, checkout, useful("architect", specification, protocol=35), facts)
 
 
 def load_long_state(folder: Path, faber: str) -> Scene:
@@ -494,6 +537,7 @@ def load_long_state(folder: Path, faber: str) -> Scene:
     checkout.deliver("PreCompact.auto.print")
     facts = [
         *know_run(checkout),
+        *RULES,
         *know_implement(),
         *know_branch(),
         *know_specification(),
@@ -501,11 +545,11 @@ def load_long_state(folder: Path, faber: str) -> Scene:
         essential("the newest error", texts.NEWEST_ERROR),
         essential("what of the step is left", "left: [FR-3, FR-4]", "left…FR-3…FR-4"),
         wanted("what of the step is done", "done: [FR-1, FR-2]", "done…FR-1…FR-2"),
-        wanted("the error before it", "attempt 798"),
         essential("that evaluate has not begun", "evaluate…pending"),
         essential("the protocol's rule for this phase", texts.RULE_OF_BUILD),
     ]
-    return Scene("240 KB state", checkout.packet("SessionStart.compact.print"), checkout, files_of(checkout), facts)
+    packet = checkout.packet("SessionStart.compact.print")
+    return Scene("240 KB state", packet, checkout, useful("build", SHORT), facts)
 
 
 def load_many_artifacts(folder: Path, faber: str) -> Scene:
@@ -518,37 +562,23 @@ def load_many_artifacts(folder: Path, faber: str) -> Scene:
         52: "Ids of phones are 16 hex digits.",
         78: "Migrations run forwards only.",
     }
+    of_artifact = {"type": "markdown", "reload_triggers": ["session_start"]}
     for number in range(80):
         name = f"notes/artifact-with-long-name-{number:03}.md"
         rule = required.get(number, f"Remark {number}.")
         checkout.write(name, f"# Remarks {number}\n\n{rule}\n\n" + f"Background of remark {number}. " * 34 + "\n")
-        listed.append(
-            {
-                "id": f"artifact-{number:03}",
-                "type": "markdown",
-                "path": name,
-                "description": f"Remarks {number}",
-                "required": number in required,
-                "reload_triggers": ["session_start"],
-            }
-        )
-    of_build = {
-        "id": "schema-of-lists",
-        "type": "markdown",
-        "path": "notes/schema.md",
-        "description": "The tables",
-        "required": False,
-        "reload_triggers": ["session_start"],
-    }
-    workflow["critical_artifacts"]["phase_specific"] = {"build": [of_build]}
-    checkout.write(
-        "notes/schema.md", "# The tables\n\nA change has the columns phone, number, item, field and value.\n"
-    )
+        known = {"id": f"artifact-{number:03}", "path": name, "description": f"Remarks {number}"}
+        listed.append({**known, **of_artifact, "required": number in required})
+    schema = {"id": "schema-of-lists", "path": "notes/schema.md", "description": "The tables", "required": False}
+    workflow["critical_artifacts"]["phase_specific"] = {"build": [{**schema, **of_artifact}]}
+    tables = "A change has the columns phone, number, item, field and value."
+    checkout.write("notes/schema.md", f"# The tables\n\n{tables}\n")
     checkout.write(texts.WORKFLOW, json.dumps(workflow, indent=2) + "\n")
     checkout.commit("Remarks")
     start_work(checkout)
     facts = [
         *know_run(checkout),
+        *RULES,
         *know_implement(),
         *know_branch(),
         *know_specification(),
@@ -557,27 +587,24 @@ def load_many_artifacts(folder: Path, faber: str) -> Scene:
             essential(f"where the required artifact {number} is", f"notes/artifact-with-long-name-{number:03}.md")
             for number in required
         ],
-        wanted("where the tables are described, which this phase asks for", "notes/schema.md"),
+        wanted("the tables, which this phase asks for", tables),
         wanted("that there are more artifacts, and the command that gives or lists them", "session-load"),
         wanted("where the optional ones are", "notes/artifact-with-long-name-", "notes/"),
         essential("the protocol's rule for this phase", texts.RULE_OF_BUILD),
     ]
-    files = [
-        *files_of(checkout),
-        *[f"notes/artifact-with-long-name-{number:03}.md" for number in range(80)],
-        "notes/schema.md",
-    ]
+    lines = {*useful("build", SHORT), *required.values(), tables, "# The tables"}
     packet = checkout.packet("SessionStart.startup.print", SECOND)
-    return Scene("80 artifacts", packet, checkout, files, facts)
+    return Scene("80 artifacts", packet, checkout, lines, facts)
 
 
-NOTE = "FR-2: ordered by Lamport's number, then by the phone's id. Property test first; see unite in lists/changes.py."
 OLD_NOTE = "The staging database refuses the role of the migrations: use the role `lists_admin`."
+PASSWORD = "hunter-7-tulip"
 
 
 def read_notes(folder: Path, faber: str) -> Scene:
-    """Leave notes: a long summary, and newer short ones."""
-    checkout = begin(folder, faber, protocol=6, specification=8)
+    """Leave a long summary, newer notes, one redacted note; the specification's headings are German."""
+    specification = texts.write_german_specification()
+    checkout = begin(folder, faber, specification=specification)
     start_work(checkout)
     summary = (
         "Session of 5 January: model and store are done and committed (FR-1). "
@@ -586,75 +613,55 @@ def read_notes(folder: Path, faber: str) -> Scene:
     checkout.run(faber, "note", "add", "--kind", "summary", summary)
     checkout.run(faber, "note", "add", OLD_NOTE)
     checkout.run(faber, "note", "add", NOTE)
-    checkout.deliver("SessionEnd.other.print")
-    facts = [
-        *know_run(checkout),
-        *know_implement(),
-        *know_branch(),
-        *know_specification(),
-        essential("the newest note", NOTE),
-        essential("the note before it", OLD_NOTE),
-        essential("what the summary of the last session begins with", "model and store are done and committed (FR-1)"),
-        wanted("where the whole of the cut summary is", "faber-ledger show", "faber-ledger log", "reconstitute"),
-        essential("the protocol's rule for this phase", texts.RULE_OF_BUILD),
-    ]
-    packet = checkout.packet("SessionStart.startup.print", SECOND)
-    return Scene("notes", packet, checkout, files_of(checkout), facts)
-
-
-PASSWORD = "hunter-7-tulip"
-
-
-def redact(folder: Path, faber: str) -> Scene:
-    """Redact a note that held a password, and not an older one."""
-    checkout = begin(folder, faber)
-    start_work(checkout)
-    checkout.run(faber, "note", "add", NOTE)
     checkout.run(faber, "note", "add", f"The staging password is {PASSWORD}")
     newest = json.loads(checkout.run(faber, "log", "--json", "--type", "note_recorded").splitlines()[-1])
     checkout.run(faber, "redact", "--yes", "--reason", "a password", newest["id"])
     checkout.deliver("SessionEnd.other.print")
     facts = [
         *know_run(checkout),
+        *RULES,
         *know_implement(),
         *know_branch(),
         *know_specification(),
+        essential("the newest note", NOTE),
+        essential("the note before it", OLD_NOTE),
         essential("nothing of what was redacted", PASSWORD, must_lack=True),
-        essential("the note that was not redacted", NOTE),
+        essential("what the summary of the last session begins with", "model and store are done and committed (FR-1)"),
+        wanted("where the whole of the cut summary is", "faber-ledger show", "faber-ledger log", "reconstitute"),
         essential("the protocol's rule for this phase", texts.RULE_OF_BUILD),
     ]
     packet = checkout.packet("SessionStart.startup.print", SECOND)
-    return Scene("redacted", packet, checkout, files_of(checkout), facts)
+    return Scene("notes, in German", packet, checkout, useful("build", specification), facts)
 
 
-CONTINUATION = "Working on the union in lists/changes.py; the tests of FR-3 are red on purpose."
+CONTINUATION = "Pull request text is in /docs/pr.md; the tests of FR-3 are green since 3f1c2aa."
 
 
 def use_layout_of_faber(folder: Path, faber: str) -> Scene:
-    """Use FABER's newer layout: the state in its plan's folder, phases as a list, and its default workflow."""
+    """Use FABER's newer layout and its core workflow, which lists no specification although the state has one."""
     checkout = begin(folder, faber)
     shared = checkout.root / ".fractary" / "faber" / "runs" / "pantry-412"
     checkout.git("rm", "-r", "--quiet", ".fractary/runs")
     run_id = "pantry-412-run-2026-04-17T10-20-30Z"
     moved = Checkout(checkout.root, faber, run_id)
     moved.state_path = shared / "state-2026-04-17T10-20-30Z.json"
+    done = [{"phase_name": name, "status": "completed"} for name in ("frame", "architect", "build")]
+    steps = [{"id": "core-create-pr", "status": "in_progress"}]
     moved.change_state(
         run_id=run_id,
         plan_id="pantry-412",
         work_id="412",
         target=TARGET,
-        workflow_id="fractary-faber:default",
+        workflow_id="fractary-faber:core",
         workflow_version="2.0",
         status="in_progress",
-        current_phase="build",
-        current_step_id="build:implement",
+        current_phase="evaluate",
+        current_step_id="evaluate:core-create-pr",
         started_at="2026-04-17T10:20:30Z",
         updated_at="2026-04-17T12:00:00Z",
         phases=[
-            {"phase_name": "frame", "status": "completed"},
-            {"phase_name": "architect", "status": "completed"},
-            {"phase_name": "build", "status": "in_progress", "steps": [{"id": "implement", "status": "in_progress"}]},
-            {"phase_name": "evaluate", "status": "pending"},
+            *done,
+            {"phase_name": "evaluate", "status": "in_progress", "steps": steps},
             {"phase_name": "release", "status": "pending"},
         ],
         artifacts={"spec_path": texts.SPECIFICATION, "branch_name": BRANCH},
@@ -663,57 +670,21 @@ def use_layout_of_faber(folder: Path, faber: str) -> Scene:
     for name in ("runs/.active-run-id", ".active-run-id"):
         moved.write(f".fractary/faber/{name}", f"{run_id}\n")
     moved.commit("#412: the run")
-    prompt = "Implement the solution according to the specification. Follow existing project patterns and conventions."
-    after = (
-        "core-commit-and-push-build",
-        "Commit and Push Changes",
-        "then…evaluate",
-        "next…evaluate",
-        "after…evaluate",
-    )
+    after = ("after it……core-review-pr-checks", "then……core-review-pr-checks", "next……core-review-pr-checks")
     facts = [
         *know_run(moved),
-        *know_step("build", "implement", prompt, after, "frame", "architect", words_in=f"{OF_PLUGIN}/default.json"),
-        wanted(
-            "that the changes are committed and pushed before the next phase",
-            "core-commit-and-push-build",
-            "Commit and Push Changes",
-            "commit-push",
-        ),
+        *RULES,
+        *know_step("evaluate", "core-create-pr", "commit-push-pr", after, "build", words_in=f"{OF_PLUGIN}/core.json"),
         *know_branch(),
-        *know_specification(),
+        essential("where the specification is", texts.SPECIFICATION),
+        *[essential(f"the acceptance criterion: {criterion}", criterion) for criterion in texts.CRITERIA],
         essential("what the last session left for whoever goes on", CONTINUATION),
-        essential("how to get the issue", "issue-fetch", "reconstitute --only"),
-        essential("the protocol's rule for this phase", texts.RULE_OF_BUILD),
+        essential("how to get the issue", "issue-fetch 412", "reconstitute --only"),
+        essential("the protocol's rule for this phase", texts.RULE_OF_EVALUATE),
+        wanted("that release needs approval", "release, which needs approval"),
     ]
     packet = moved.packet("SessionStart.startup.print")
-    return Scene("FABER's own layout", packet, moved, files_of(moved), facts)
-
-
-def evaluate(folder: Path, faber: str) -> Scene:
-    """Check the criteria of a long specification; nothing may be changed in this phase."""
-    checkout = begin(folder, faber, phase="evaluate", step="verify-criteria", protocol=35, specification=24)
-    start_work(checkout)
-    checkout.deliver("SessionEnd.other.print")
-    after = ("core-create-pr", "Create Pull Request", "then…release", "next…release", "after…release")
-    facts = [
-        *know_run(checkout),
-        *know_step("evaluate", "verify-criteria", texts.PROMPT_VERIFY, after, "build"),
-        wanted("that a pull request comes before the release", "core-create-pr", "Create Pull Request", "pull request"),
-        *know_branch(),
-        *[essential(f"the acceptance criterion: {criterion}", criterion) for criterion in texts.CRITERIA],
-        *know_reading(texts.PROTOCOL, texts.write_protocol(35), "## Evaluate phase"),
-        essential("where the specification is", texts.SPECIFICATION),
-        wanted(
-            "in which lines the criteria are, to tick them",
-            *know_reading(texts.SPECIFICATION, texts.write_specification(24), "## Acceptance Criteria")[1].wordings,
-        ),
-        essential("the protocol's rule for this phase", texts.RULE_OF_EVALUATE),
-        wanted("that a release needs the user's approval", texts.RULE_OF_RELEASE, "approval"),
-        wanted("what is to be built", texts.REQUIREMENTS["FR-2"]),
-    ]
-    packet = checkout.packet("SessionStart.startup.print", SECOND)
-    return Scene("evaluate", packet, checkout, files_of(checkout), facts)
+    return Scene("FABER's own layout", packet, moved, useful("evaluate", SHORT), facts)
 
 
 ORDERS = [
@@ -725,8 +696,9 @@ ORDERS = [
 
 
 def release(folder: Path, faber: str) -> Scene:
-    """Release what needs the user's approval, for which the user has given long orders."""
-    checkout = begin(folder, faber, phase="release", step="core-merge-pr")
+    """Release what needs the user's approval, of which nothing is on record, with long orders of the user."""
+    specification = texts.write_specification(24)
+    checkout = begin(folder, faber, phase="release", step="core-merge-pr", specification=specification)
     start_work(checkout)
     background = (
         "The trial households were told that nothing of theirs is shown to others before they have agreed to it. "
@@ -734,9 +706,6 @@ def release(folder: Path, faber: str) -> Scene:
     orders = f"{ORDERS[0]} {ORDERS[1]} {background * 2}{ORDERS[2]} {background * 4}{ORDERS[3]}"
     checkout.change_state(
         additional_instructions=orders,
-        pending_approvals=[
-            {"phase": "release", "reason": "Merges to main and deploys", "requested_at": "2026-01-06T10:00:00Z"}
-        ],
         artifacts={
             "spec_path": texts.SPECIFICATION,
             "branch_name": BRANCH,
@@ -748,8 +717,9 @@ def release(folder: Path, faber: str) -> Scene:
     after = ("core-cleanup-worktree", "Cleanup Worktree", "last step", "nothing comes after", "end of the workflow")
     facts = [
         *know_run(checkout),
+        *RULES,
         *know_step(
-            "release", "core-merge-pr", "pr-merge", after, "build", "evaluate", words_in=f"{OF_PLUGIN}/core.json"
+            "release", "core-merge-pr", "pr-merge 87", after, "build", "evaluate", words_in=f"{OF_PLUGIN}/core.json"
         ),
         *know_branch(),
         *[essential(f"the user's order: {order}", order) for order in ORDERS[:3]],
@@ -760,19 +730,17 @@ def release(folder: Path, faber: str) -> Scene:
             f"rest……{state_file(checkout)}",
         ),
         essential(
-            "that the phase needs an approval which is still missing",
-            "pending_approvals…phase: release",
-            "approval……release",
-            "release……approval",
-            "approvals……release",
-            "waits for approval",
-            "needs approval",
+            "that the phase needs an approval of which nothing is on record: ask",
+            *["approval……not on record", "approval……not recorded", "approval……no record", "approval……ask"],
         ),
+        essential("that before it reads what to do", "approval……What to do"),
         essential("which pull request it is about", "pr_number…87", "pull/87", "pull request…87"),
         essential("the protocol's rule for this phase", texts.RULE_OF_RELEASE),
         essential("where the specification is", texts.SPECIFICATION),
+        wanted("the acceptance criteria", "……".join(texts.CRITERIA)),
     ]
-    return Scene("release", checkout.packet("SessionStart.compact.print"), checkout, files_of(checkout), facts)
+    packet = checkout.packet("SessionStart.compact.print")
+    return Scene("release", packet, checkout, useful("release", specification), facts)
 
 
 SCENES: list[Callable[[Path, str], Scene]] = [
@@ -780,14 +748,12 @@ SCENES: list[Callable[[Path, str], Scene]] = [
     compact,
     kill,
     move_to_another_machine,
-    fail_step,
+    fail_again,
     await_feedback,
-    load_long_protocol,
+    refine_long_specification,
     load_long_state,
     load_many_artifacts,
     read_notes,
-    redact,
     use_layout_of_faber,
-    evaluate,
     release,
 ]

@@ -1,15 +1,22 @@
-"""The documents of the scenarios: a protocol, a specification, a workflow of the project, a large state."""
+"""The documents of the scenarios, with what of them is useful: a protocol, specifications, a workflow, a large state.
+
+A document is a list of blocks. Each begins with who needs it now, before a packet is made: a phase, several, `all`, or
+`-` for what nobody needs at a session's start (background, examples, other tools, details to be looked up).
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 PROTOCOL = "plugins/faber/docs/workflow-orchestration-protocol.md"
 SPECIFICATION = "specs/WORK-00412-shared-shopping-lists.md"
 WORKFLOW = ".fractary/faber/workflows/lists.json"
 RULE_OF_BUILD = "One commit for each requirement, its id in the subject; never commit with a failing test."
 RULE_OF_EVALUATE = "Tick a criterion only beside the command that shows it."
+RULE_OF_RETRIES = "If a check of the pull request fails, go back to build with the findings; at most 3 retries."
 RULE_OF_ERRORS = "After the third failure of one step, stop and ask the user."
+RULE_OF_STOP = "On a failure write `failed_step` and the status `failed` before anything else, and stop."
+RULE_OF_STATE = "Write `current_step` before a step begins and the step's status when it has ended."
 RULE_OF_RELEASE = "Never merge without the user's approval in this conversation."
 PROMPT_SCAFFOLD = (
     "Create the tables and the empty modules of the specification, with one failing test for each requirement."
@@ -42,74 +49,196 @@ WHY = [
 ]
 
 
-def write_protocol(kilobytes: int = 2) -> str:
-    """Return a protocol with a section for each phase, of about that size."""
-    sections = {
-        "## Purpose": "This protocol says how a step of a FABER workflow is carried out, whoever carries it out.",
-        "## Reading the state": "Read the state before each step, and believe it rather than your memory.",
-        "## Writing the state": "Write `current_step` before a step begins and the step's status when it has ended.",
-        "## Frame phase": "Fetch the issue, create the branch, and write down what is not understood.",
-        "## Architect phase": "Write the specification; ask at most five questions, all of them at once.",
-        "## Build phase": f"{RULE_OF_BUILD}",
-        "### Step implement": "Take the first requirement whose test fails. Do not touch the tests of the others.",
-        "## Evaluate phase": f"{RULE_OF_EVALUATE}",
-        "## Release phase": f"{RULE_OF_RELEASE}",
-        "## Error handling": f"{RULE_OF_ERRORS}",
-        "## Feedback": "A question to the user names the options and what happens without an answer.",
-        "## Sessions": "Save the session before the client ends, and load it when one begins.",
-    }
-    text = "---\nname: orchestration\nmodel: claude-sonnet-4-5\n---\n\n# Workflow orchestration protocol\n"
-    more = max(kilobytes * 1024 - sum(len(title) + len(rule) + 4 for title, rule in sections.items()), 0)
-    for number, (title, rule) in enumerate(sections.items()):
-        text += f"\n{title}\n\n{rule}\n"
-        filled = 0
-        while filled < more // len(sections) - 130:
-            part = number * 31 + filled // 97
-            why = WHY[part % len(WHY)]
-            line = f"- {title.strip('# ')}, point {part}: {why}, as it was found in project {part * 7 % 53}."
-            text += f"{'' if filled else chr(10)}{line}\n"
-            filled += len(line) + 1
-    return text
+class Block(NamedTuple):
+    """Lines of a document, and who needs them: phases, `all`, or `-` for nobody at a session's start."""
+
+    needed: str
+    text: str
 
 
-def write_specification(kilobytes: int = 3) -> str:
-    """Return a specification with requirements, criteria, files and phases, of about that size."""
-    lines = [
-        "# WORK-00412: Shared shopping lists",
-        "",
-        "**Status**: Approved",
-        "**Work item**: 412",
-        "",
-        "## Summary",
-        "",
+class Document(NamedTuple):
+    """A document: its blocks one after the other, an empty line between them."""
+
+    blocks: list[Block]
+
+    @property
+    def text(self) -> str:
+        """The file's text."""
+        return "\n".join([f"{block.text.strip()}\n" for block in self.blocks])
+
+    def list_useful(self, phase: str) -> set[str]:
+        """Return the lines that an agent in a phase needs."""
+        needed = [block for block in self.blocks if {"all", phase} & set(block.needed.split())]
+        return {line.strip() for block in needed for line in block.text.splitlines() if line.strip()}
+
+
+def _fill(name: str, size: int) -> str:
+    """Return lines that nobody needs, of about that many characters."""
+    lines: list[str] = []
+    filled = 0
+    while filled < size:
+        part = len(lines) * 31 + len(name)
+        why = WHY[part % len(WHY)]
+        lines.append(f"- {name}, point {len(lines) + 1}: {why}, as it was found in project {part * 7 % 53}.")
+        filled += len(lines[-1]) + 1
+    return "\n".join(lines)
+
+
+GENERAL = [
+    Block(
+        "all",
+        "# Workflow orchestration protocol\n\n"
+        "This protocol says how a step of a FABER workflow is carried out, whoever carries it out.",
+    ),
+    Block(
+        "all",
+        "## 1. Reading the state\n\nRead the state before each step, and believe it rather than your memory.\n"
+        "A step that the state calls done is not done again.\n"
+        "Where the state and the branch disagree, the commits are right: say so, and correct the state.\n"
+        "A phase begins only when the one before it is `completed`; a step that was skipped counts as done.",
+    ),
+    Block(
+        "all",
+        f"## 2. State updates\n\n{RULE_OF_STATE}\nKeep what you do not know: other tools have their own members.\n"
+        "Write the whole file at once; never two writers at the same time.\n"
+        "`phases.<phase>.status` is one of pending, in_progress, completed, failed, skipped.\n"
+        "Emit an event with the same phase and step after each change, so that a dashboard can follow.\n"
+        "Put a path or a number that a later phase needs into `artifacts`.",
+    ),
+]
+FAILURES = Block(
+    "all",
+    f"## Error handling\n\n{RULE_OF_STOP}\n{RULE_OF_ERRORS}\n"
+    "Add the error to `errors` with phase, step and the first line of what was printed.\n"
+    "A failure of a tool, such as a network that is down, is tried again once, and then is a failure as any other.",
+)
+PHASES = [
+    Block(
+        "frame",
+        "## Frame phase\n\nFetch the issue, create the branch, and write down what is not understood.\n"
+        "The branch's name begins with feat/ or fix/, then the number of the issue.",
+    ),
+    Block(
+        "architect",
+        "## Architect phase\n\nWrite the specification; ask at most five questions, all of them at once.\n"
+        "A refinement changes the specification in its own place, and says what it changed.\n"
+        "The phase ends when the user has read the criteria.",
+    ),
+    Block(
+        "build",
+        f"## Build phase\n\n{RULE_OF_BUILD}\nNo file outside of the specification's list without saying so.\n"
+        "A dependency is added only after the user has agreed to it.\n\n"
+        "### Step implement\n\nTake the first requirement whose test fails. Do not touch the tests of the others.",
+    ),
+    Block(
+        "evaluate",
+        f"## Evaluate phase\n\n{RULE_OF_EVALUATE}\n{RULE_OF_RETRIES}\nCount each retry in `retries.evaluate`.\n"
+        "A review's finding is answered in the pull request, with the commit that settles it.",
+    ),
+    Block(
+        "release",
+        f"## Release phase\n\n{RULE_OF_RELEASE}\nThe branch stays until the auditors have read it.\n"
+        "After the merge set the status `completed`, and close the issue with the number of the pull request.",
+    ),
+]
+OTHERS = [
+    ("## Feedback", "A question to the user names the options and what happens without an answer."),
+    ("## Sessions", "Save the session before the client ends, and load it when one begins."),
+    ("## Appendix: glossary", "Words that this protocol uses."),
+    ("## Appendix: why", "What was found in other projects."),
+]
+
+
+def write_protocol(kilobytes: int = 9) -> Document:
+    """Return a protocol of about that size, with general rules, phases, and examples and appendices to fill it."""
+    blocks = [*GENERAL, *PHASES, FAILURES, *[Block("-", f"{title}\n\n{text}") for title, text in OTHERS]]
+    more = max(kilobytes * 1024 - len(Document(blocks).text), 0)
+    filled: list[Block] = []
+    for block in blocks:
+        title = block.text.partition("\n")[0].strip("# ")
+        filled.append(block)
+        if more < 500:
+            continue
+        if block in PHASES:
+            filled.append(Block("-", f"### Examples of the {title.lower()}\n\n{_fill(title, more // 10)}"))
+        elif block.needed == "-":
+            filled.append(Block("-", _fill(title, more // 8)))
+    return Document(filled)
+
+
+def write_specification(kilobytes: int = 8) -> Document:
+    """Return a specification with requirements, criteria, files and phases; background and details fill it."""
+    head = "# WORK-00412: Shared shopping lists\n\n**Status**: Approved\n**Work item**: 412"
+    summary = "A household shares its shopping lists, also without a network, and unites what was changed meanwhile."
+    phases = (
+        "1. Model and store (FR-1)\n2. Changes and their union (FR-2, FR-3)\n3. Bringing back what was ticked (FR-4)"
+    )
+    blocks = [
+        Block("all", head),
+        Block("all", f"## Summary\n\n{summary}"),
+        Block("-", "## Background"),
+        Block("all", f"## Functional Requirements\n\n{_list_requirements()}"),
+        Block("all", "## Acceptance Criteria\n\n" + "\n".join([f"- [ ] {criterion}" for criterion in CRITERIA])),
+        Block("all", f"## Files to Modify\n\n{FILES}"),
+        Block("all", f"## Implementation Phases\n\n{phases}"),
+        Block("-", "## Alternatives"),
+        Block("all", "## Out of scope\n\nRecipes. Prices. Any change to `billing/`."),
     ]
-    lines += ["A household shares its shopping lists, also without a network, and unites what was changed meanwhile."]
-    lines += ["", "## Functional Requirements", ""]
-    lines += [f"- **{name}** {text}" for name, text in REQUIREMENTS.items()]
-    each = max(kilobytes * 1024 - 2400, 0) // len(REQUIREMENTS)
-    for name in REQUIREMENTS if each > 300 else []:
-        lines += ["", f"### Details of {name}", ""]
-        filled = 0
-        while filled < each:
-            line = (
-                f"Case {filled // 170 + 1} of {name}: given a household of {filled % 5 + 2} and a list of"
-                f" {filled % 41 + 3} items, when two phones change it apart, then both show the same list"
-                " after each was online once."
-            )
-            lines += [line]
-            filled += len(line)
-    lines += ["", "## Acceptance Criteria", "", *[f"- [ ] {criterion}" for criterion in CRITERIA], ""]
-    lines += ["## Files to Modify", "", "| File | Change |", "|---|---|", "| `lists/model.py` | new |"]
-    lines += ["| `lists/changes.py` | new: the order of changes, and their union |", "| `lists/units.py` | new |", ""]
-    lines += ["## Implementation Phases", "", "1. Model and store (FR-1)", "2. Changes and their union (FR-2, FR-3)"]
-    lines += [
-        "3. Bringing back what was ticked (FR-4)",
-        "",
-        "## Out of scope",
-        "",
-        "Recipes. Prices. Any change to `billing/`.",
+    return _pad_specification(blocks, kilobytes, ("Background", "Alternatives"))
+
+
+FILES = (
+    "| File | Change |\n|---|---|\n| `lists/model.py` | new |\n"
+    "| `lists/changes.py` | new: the order of changes, and their union |\n| `lists/units.py` | new |"
+)
+
+
+def _list_requirements() -> str:
+    return "\n".join([f"- **{name}** {text}" for name, text in REQUIREMENTS.items()])
+
+
+def write_german_specification(kilobytes: int = 14) -> Document:
+    """Return the same specification with headings in German, and none of the documents' words."""
+    blocks = [
+        Block("all", "# WORK-00412: Gemeinsame Einkaufslisten"),
+        Block("all", "## Worum es geht\n\nEin Haushalt teilt seine Einkaufslisten, auch ohne Netz."),
+        Block("-", "## Hintergrund"),
+        Block("all", f"## Was es leisten soll\n\n{_list_requirements()}"),
+        Block("-", "## Verworfenes"),
+        Block("all", "## Fertig, wenn\n\n" + "\n".join([f"- [ ] {criterion}" for criterion in CRITERIA])),
+        Block("all", f"## Wo\n\n{FILES}"),
+        Block("all", "## Nicht dabei\n\nRezepte. Preise. Any change to `billing/`."),
+        Block("-", "## Verlauf"),
     ]
-    return "\n".join(lines) + "\n"
+    return _pad_specification(blocks, kilobytes, ("Hintergrund", "Verworfenes", "Verlauf"))
+
+
+def _pad_specification(blocks: list[Block], kilobytes: int, padded: tuple[str, ...]) -> Document:
+    """Return a document with text below the `padded` headings, and details of each requirement, up to a size."""
+    more = max(kilobytes * 1024 - len(Document(blocks).text), 0)
+    details = more // 2 // len(REQUIREMENTS)
+    filled: list[Block] = []
+    for block in blocks:
+        title = block.text.partition("\n")[0].strip("# ")
+        if title in padded:
+            filled.append(Block("-", f"## {title}\n\n{_fill(title, more // 2 // len(padded))}"))
+            continue
+        filled.append(block)
+        if "**FR-1**" in block.text and details > 300:
+            filled += [Block("-", f"### Details of {name}\n\n{_detail(name, details)}") for name in REQUIREMENTS]
+    return Document(filled)
+
+
+def _detail(name: str, size: int) -> str:
+    lines: list[str] = []
+    filled = 0
+    while filled < size:
+        lines.append(
+            f"Case {len(lines) + 1} of {name}: given a household of {filled % 5 + 2} and a list of {filled % 41 + 3}"
+            " items, when two phones change it apart, then both show the same list after each was online once."
+        )
+        filled += len(lines[-1]) + 1
+    return "\n".join(lines)
 
 
 def lines_of(text: str, heading: str) -> tuple[int, int]:

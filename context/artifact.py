@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import os
-import stat
 
-from faber_ledger.context.workflow import list_installed, places_installed
 from faber_ledger.files.json_text import on_lines
-from faber_ledger.files.text import LONGEST_ID, LONGEST_QUOTE, escape, one_line, quoted
 from faber_ledger.ledger.disk import FileRefused, FileTooLarge, around, read_text, real_path, size_of
 from faber_ledger.ledger.encoding import dumps, loads, sha256, without_surrogates
-from faber_ledger.ledger.errors import StateInvalid, StateRefused
 from faber_ledger.runs.clone import keyed_digest
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.progress import value_at
-from faber_ledger.runs.run import LARGEST_STATE, RUNS, is_name, is_run_id
-from faber_ledger.runs.settings import is_slash_command, places_in_plugins
+from faber_ledger.runs.run import LARGEST_STATE, RUNS, is_run_id
+from faber_ledger.runs.settings import list_installed, places_in_plugins, places_installed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,15 +19,10 @@ if TYPE_CHECKING:
     from typing import Any, NotRequired, TypedDict
 
     from faber_ledger.context.workflow import Artifact
-    from faber_ledger.ledger.errors import LedgerError
     from faber_ledger.runs.run import Run
 
     class Content(TypedDict):
-        """What a loader read: the text that the agent is given.
-
-        `source` is what a load records, the same on every machine; `resolved` is what a report shows. If `is_deferred`,
-        the text is a slash command that the agent is asked to run.
-        """
+        """What a loader read: the text that the agent is given, or if `is_deferred` the command that it is to run."""
 
         text: str
         source: str
@@ -42,11 +33,9 @@ if TYPE_CHECKING:
     class Loaded(TypedDict):
         """An artifact with its content.
 
-        `size_bytes` is the file's size; `sha256` (hex) is the content's digest; for the run's own state both are
-        without the ledger's blocks. One that `is_outlined` is given as an outline, however much room there is. `source`
-        is what a load records, `resolved` the absolute path or command that a report shows.
-        If `is_deferred`, the content is what the agent is asked to do: a slash command, or an instruction in words.
-        `notes` are for the user.
+        `size_bytes` is the file's size, `sha256` (hex) the content's digest; for the run's own state both are without
+        the ledger's blocks. One that `is_outlined` is given as an outline, however much room there is. `source` is what
+        a load records, `resolved` the absolute path or command that a report shows. `notes` are for the user.
         """
 
         artifact: Artifact
@@ -88,7 +77,7 @@ if TYPE_CHECKING:
         size_bytes: int
 
 
-MAX_BYTES = 1024 * 1024
+MAX_BYTES = 1_048_576
 COMMAND_TYPES = {"work_plugin", "skill", "git_info"}  # types that have a command; all others have a path
 STRATEGIES = ("all", "latest_only", "summary")
 REFUSED = "Command refused: "  # the beginning of the reason if a command is not on the list
@@ -97,9 +86,8 @@ REFUSED = "Command refused: "  # the beginning of the reason if a command is not
 class ArtifactError(Exception):
     """An artifact cannot be loaded: the reason, and the path that was tried, if it is known.
 
-    `is_missing` means that the file does not exist, which is expected for artifacts that a later phase creates.
-    `is_state` means that it is the run's own state, of which whoever reads it first says what is wrong. `has_room_in`
-    names the load strategies with which one that is too large can be loaded.
+    `is_missing` means that the file does not exist, as before the phase that creates it; `is_state`, that it is the
+    run's own state. `has_room_in` names the load strategies with which one that is too large can be loaded.
     """
 
     def __init__(
@@ -117,11 +105,6 @@ class ArtifactError(Exception):
         self.is_missing = is_missing
         self.is_state = is_state
         self.has_room_in = has_room_in
-
-
-def is_named_by_state(artifact: Artifact, error: ArtifactError) -> bool:
-    """Return whether the state names the missing file: it was then removed, or never written."""
-    return bool(artifact["path_from_state"]) and not artifact["path"] and error.resolved is not None
 
 
 NO_SOURCE = "Artifact must have path, path_from_state, or command"
@@ -144,7 +127,7 @@ OF_VALUE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345
 def build_surroundings(
     run: Run, state: dict[str, Any], plugin_roots: list[str], commands: dict[str, list[str]] | None = None
 ) -> Surroundings:
-    """Return what a run's artifacts are resolved against; `commands` are the user's, and None in a hook."""
+    """Return what a run's artifacts are resolved against; `commands` are the user's, None in a hook."""
     in_tree = find_run(run.root, run.run_id) if run.is_kept else run
     return {
         "root": os.path.realpath(run.root),
@@ -158,20 +141,18 @@ def build_surroundings(
 
 
 def find_file(artifact: Artifact, surroundings: Surroundings) -> Found:
-    """Return an artifact's file (RELOAD, Step 5); raises ArtifactError.
+    """Return an artifact's file (RELOAD, Step 5); raises ArtifactError."""
+    return find_place(artifact, surroundings, size_of, "File")
 
-    Links are resolved first. A file outside the project and the plugin roots is refused, since state and workflow come
-    with the repository.
+
+def find_place(
+    artifact: Artifact, surroundings: Surroundings, size_at: Callable[[str], int | None], kind: str
+) -> Found:
+    """Return an artifact's file or directory; `size_at` measures it, and `kind` names it. Raises ArtifactError.
+
+    Links are resolved first. What is outside of the project and the plugin roots is refused, since state and workflow
+    come with the repository.
     """
-    return _find(artifact, surroundings, size_of, "File")
-
-
-def find_directory(artifact: Artifact, surroundings: Surroundings) -> Found:
-    """Return an artifact's directory, found as `find_file` finds a file; its size is 0. Raises ArtifactError."""
-    return _find(artifact, surroundings, _directory_size, "Directory")
-
-
-def _find(artifact: Artifact, surroundings: Surroundings, size_at: Callable[[str], int | None], kind: str) -> Found:
     root = surroundings["root"]
     folders = [root, *map(os.path.realpath, surroundings["plugin_roots"])]
     missing: list[str] = []
@@ -215,18 +196,6 @@ def _look(
     if size is None:
         return True, None
     return True, {"source": source, "resolved": resolved, "folder": folder, "size_bytes": size}
-
-
-def _directory_size(path: str) -> int | None:
-    try:
-        status = os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise FileRefused(error.strerror or str(error)) from error
-    if not stat.S_ISDIR(status.st_mode):
-        raise FileRefused("not a directory")
-    return 0
 
 
 def path_of(artifact: Artifact, surroundings: Surroundings) -> str:
@@ -301,13 +270,6 @@ def empty_placeholders(text: str, surroundings: Surroundings, where: str) -> lis
     return [name for name in names if not _value(name, surroundings, where)]
 
 
-def unknown_placeholders(text: str) -> list[str]:
-    """Return what looks like a placeholder in a text but is not one, with its braces, in its order."""
-    import re  # no hook looks for them
-
-    return [name for name in dict.fromkeys(re.findall(r"\{[A-Za-z_]\w*\}", text)) if name[1:-1] not in PLACEHOLDERS]
-
-
 def no_value_for(names: list[str]) -> str:
     """Return a message that names placeholders without a value."""
     return f"no value in the run's state for {', '.join([f'{{{name}}}' for name in names])}"
@@ -364,37 +326,26 @@ def keyed(root: str, digest: str) -> str:
 
 
 def state_for_packet(state: dict[str, Any]) -> str:
-    """Return a state as JSON without what every append changes, so that the same state gives the same text.
-
-    A state too large for any packet is on one line: an indent makes deep lists a hundred times larger.
-    """
+    """Return a state as JSON without what every append changes; a large one is on one line, which is far shorter."""
     kept = {name: value for name, value in state.items() if name not in CHANGED_BY_EVENTS}
     text = dumps(kept)
-    if len(text) <= MAX_INDENTED:
-        text = on_lines(kept)
-    return without_surrogates(text)
+    return without_surrogates(on_lines(kept) if len(text) <= MAX_INDENTED else text)
 
 
-def given_text(text: str, is_state: bool) -> str:
-    """Return a file's text as the agent is given it; for a state, what `state_for_packet` returns."""
+def given_text(text: str, is_state: bool, otherwise: str | None = None) -> str:
+    """Return a file's text as the agent is given it; for a state, what `state_for_packet` returns.
+
+    What is no JSON object is given as it is, or `otherwise`.
+    """
     if not is_state:
         return text
     try:
         state = loads(text)
-        return state_for_packet(state) if isinstance(state, dict) else text
-    except (ValueError, RecursionError):
-        return text
-
-
-def _given_state(text: str) -> str:
-    """Return the run's state as the agent is given it; empty for what is not a JSON object."""
-    try:
-        state = loads(text)
-        return state_for_packet(state) if isinstance(state, dict) else ""
-    except ValueError:
-        return ""
     except RecursionError:
         return text
+    except ValueError:
+        state = None
+    return state_for_packet(state) if isinstance(state, dict) else text if otherwise is None else otherwise
 
 
 def source_text(artifact: Artifact, surroundings: Surroundings) -> str:
@@ -407,14 +358,6 @@ def source_text(artifact: Artifact, surroundings: Surroundings) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _known_state_text(surroundings: Surroundings) -> str | None:
-    """Return the run's state as the agent is given it, if it was read just before: its file is not read again."""
-    try:
-        return state_for_packet(surroundings["state"]) if surroundings.get("is_state_read") else None
-    except RecursionError:
-        return None
-
-
 def read_file(artifact: Artifact, surroundings: Surroundings) -> Content:
     """Read a file; raises ArtifactError."""
     found = find_file(artifact, surroundings)
@@ -422,11 +365,15 @@ def read_file(artifact: Artifact, surroundings: Surroundings) -> Content:
     is_state = place == surroundings["state_path"]
     is_outlined = artifact["load_strategy"] == SUMMARY
     limit = LARGEST_STATE if is_state or is_outlined else MAX_BYTES
+    is_read = is_state and surroundings.get("is_state_read")  # then its file is not read again
     try:
-        text = _known_state_text(surroundings) if is_state else None
+        text = state_for_packet(surroundings["state"]) if is_read else None
+    except RecursionError:
+        text = None
+    try:
         if text is None:
             text = read_text(place, limit)
-            text = _given_state(text) if text is not None and is_state else text
+            text = given_text(text, is_state, otherwise="") if text is not None else None
     except FileTooLarge as error:
         reason = f"Artifact is larger than {limit // 1048576} MB: {error}"
         raise ArtifactError(reason, place, is_state=is_state, has_room_in=() if is_outlined else (SUMMARY,)) from error
@@ -440,8 +387,7 @@ def read_file(artifact: Artifact, surroundings: Surroundings) -> Content:
         "text": text,
         "source": found["source"],
         "resolved": place,
-        # Our own blocks grow with each session and are not given to the agent: they count nowhere.
-        "size_bytes": len(text.encode()) if is_state else found["size_bytes"],
+        "size_bytes": len(text.encode()) if is_state else found["size_bytes"],  # without our blocks
         "is_deferred": False,
     }
 
@@ -449,113 +395,6 @@ def read_file(artifact: Artifact, surroundings: Surroundings) -> Content:
 FILES = {"json", "markdown"}
 
 
-OF_COMMAND = """\
-1. Correct its command in the workflow config
-2. Run the command yourself to see what it says"""
-
-
 def source_of(artifact: Artifact) -> str:
     """Return where an artifact comes from, as its workflow says it."""
     return artifact["path"] or artifact["path_from_state"] or artifact["command"] or ""
-
-
-def describe_failure(artifact: Artifact, error: ArtifactError) -> str:
-    """Return the message for an artifact that failed (RELOAD, Step 5; AGENT, Session Load, Error Handling)."""
-    sign, kind = ("❌ ERROR", "Required") if artifact["required"] else ("⚠️ WARNING", "Optional")
-    is_command = artifact["type"] in COMMAND_TYPES
-    place = escape(error.resolved or source_of(artifact))
-    failed = f"""\
-{"not found" if error.is_missing else "cannot be loaded"}
-Artifact: {escape(artifact["id"])}
-Path: {place}
-Source: {place}
-Error: {escape(error.message)}"""
-    if is_command:  # the documents only word the failure of a path
-        failed = f"""\
-{"refused: its command may not be run" if error.message.startswith(REFUSED) else "not loaded: its command failed"}
-Artifact: {escape(artifact["id"])}
-Command: {one_line(artifact["command"] or "-")}
-Error: {escape(error.message)}"""
-    way_on = "Workflow will continue without this artifact."
-    if artifact["required"]:
-        way_on = f"Recovery:\n{OF_COMMAND if is_command else _recovery(error)}"
-    return f"{sign}: {kind} artifact {failed}\n\n{way_on}"
-
-
-def _recovery(error: ArtifactError) -> str:
-    """Return the steps that help with a file: the documents' are for one that is missing."""
-    if error.is_missing:
-        steps = """\
-1. Check if path is correct in workflow config
-2. Check if artifact was created in earlier phase
-3. Run the phase that creates this artifact"""
-        if error.resolved is None:  # the state does not name it
-            return steps
-        return f"""\
-{steps}
-4. If a plugin brings it, name the plugin's folder in plugin_roots of ~/.config/faber-ledger/config.json"""
-    if error.has_room_in:
-        strategies = " or ".join([f'"{name}"' for name in error.has_room_in])
-        return f"""\
-1. Give it load_strategy {strategies} in the workflow config, or name a shorter file there
-2. Until then, read the parts that you need where it stands"""
-    if error.resolved is not None:
-        return """\
-1. Correct what the error says about the file
-2. Check if path is correct in workflow config"""
-    return "1. Correct what the error says, in the workflow config or in the run's state"
-
-
-def describe_not_loaded(artifact: Artifact, error: ArtifactError, root: str) -> str:
-    """Return a line for the packet's list about an optional artifact that could not be loaded."""
-    inside = os.path.join(root, "")
-    place = one_line((error.resolved or source_of(artifact)).replace(inside, ""), LONGEST_QUOTE)
-    reason = error.message.replace(f"Cannot read {error.resolved}: ", "").replace(f": {error.resolved}", "")
-    reason = reason.replace(inside, "")
-    where = f", {place}" if place else ""
-    return f"{one_line(artifact['id'], LONGEST_ID)} (optional): not loaded{where}: {one_line(reason, LONGEST_QUOTE)}"
-
-
-def describe_large(loaded: Loaded) -> str:
-    """Return the warning about an artifact of over 100 KB (AGENT, Session Load, Error Handling)."""
-    return f"""\
-⚠️ WARNING: Large artifact detected
-Artifact: {escape(loaded["artifact"]["id"])}
-Size: {loaded["size_bytes"] / 1048576:.1f} MB
-
-Consider using load_strategy: "summary" for large files."""
-
-
-def describe_command(loaded: Loaded, *, is_mapped: bool) -> str:
-    """Return what the agent should run for content that only it, or only `session-load`, can fetch.
-
-    `is_mapped`: the user mapped a program to the command, which a hook does not run.
-    """
-    if is_mapped:
-        name = loaded["artifact"]["id"]
-        load = f"`faber-ledger session-load --artifacts {name if is_name(name) else 'ID'}`"  # an agent may well run it
-        return f"No hook runs the program that is mapped to {quoted(loaded['content'])}. To load it, run {load}"
-    if not is_slash_command(loaded["content"]):
-        return f"The workflow's instruction for it is {quoted(loaded['content'])}"
-    return f"Only a client can run a slash command. To load it, run {quoted(loaded['content'])}"
-
-
-def state_broken(run: Run, error: LedgerError, backup: str) -> str:
-    """Return the message for a state that a load cannot read (RELOAD, Step 2; AGENT, Session Load, Error Handling)."""
-    is_json = isinstance(error, StateRefused) or not isinstance(error, StateInvalid)
-    reason = escape(error.reason if isinstance(error, StateInvalid) else error.message)
-    path = run.shown(run.state_path)
-    if "faber-ledger resolve" in error.hint:  # a backup has only one side
-        return f"❌ ERROR: Cannot read state file\nPath: {path}\nError: {reason}\n\nRecovery:\n1. {error.hint}"
-    has_backup = os.path.exists(backup)
-    back = "" if has_backup else f"\n3. There is no backup: {escape(error.hint)}"
-    return f"""\
-❌ ERROR: Cannot read state file{"" if is_json else " - invalid JSON"}
-Path: {path}
-Error: {reason}
-Check backup: {run.shown(backup)}
-Restore from backup if available
-
-Recovery:
-1. Check if backup exists: {run.shown(backup)}
-2. Restore from backup if available [faber-ledger project {run.run_id} --restore]{back}"""

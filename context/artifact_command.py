@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import select
 import signal
 import time
 
-from faber_ledger.context.artifact import MAX_BYTES, NO_SOURCE, ArtifactError, fill_command, unknown_placeholders
+from faber_ledger.context.artifact import MAX_BYTES, NO_SOURCE, PLACEHOLDERS, ArtifactError, fill_command
 from faber_ledger.ledger.clock import check_time, time_left
 
 TYPE_CHECKING = False
@@ -53,13 +54,18 @@ def slash_command(command: str, surroundings: Surroundings) -> str:
 
     FABER's newer workflows say in words which skill to use. Raises ArtifactError for an unknown placeholder.
     """
-    unknown = unknown_placeholders(command)
+    unknown = _unknown_placeholders(command)
     if unknown:
         raise ArtifactError(f"unknown placeholder: {', '.join(unknown)}")
     filled = " ".join(fill_command(command, surroundings).split())
     if not filled:
         raise ArtifactError(NO_SOURCE)
     return filled
+
+
+def _unknown_placeholders(text: str) -> list[str]:
+    """Return what looks like a placeholder in a text but is not one, with its braces, in its order."""
+    return [name for name in dict.fromkeys(re.findall(r"\{[A-Za-z_]\w*\}", text)) if name[1:-1] not in PLACEHOLDERS]
 
 
 def fill_program(program: list[str], surroundings: Surroundings) -> list[str]:

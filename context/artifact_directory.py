@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-from faber_ledger.context.artifact import MAX_BYTES, ArtifactError, find_directory
+from faber_ledger.context.artifact import MAX_BYTES, ArtifactError, find_place
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.clock import check_time, utc_text
 from faber_ledger.ledger.disk import FileRefused, FileTooLarge, folder_around, read_text
@@ -31,7 +31,7 @@ def read_directory(artifact: Artifact, surroundings: Surroundings) -> Content:
     Only its regular files count, in the order of their names: no folders, hidden files, or links out of the project.
     What is read is bounded, however many files there are.
     """
-    found = find_directory(artifact, surroundings)
+    found = find_place(artifact, surroundings, _directory_size, "Directory")
     strategy = artifact["load_strategy"]
     if strategy == "latest_only":
         latest = max(_entries(found, surroundings), default=None)
@@ -45,6 +45,18 @@ def read_directory(artifact: Artifact, surroundings: Surroundings) -> Content:
         "size_bytes": len(text.encode("utf-8", "surrogatepass")),
         "is_deferred": False,
     }
+
+
+def _directory_size(path: str) -> int | None:
+    try:
+        status = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise FileRefused(error.strerror or str(error)) from error
+    if not stat.S_ISDIR(status.st_mode):
+        raise FileRefused("not a directory")
+    return 0
 
 
 def _all(found: Found, surroundings: Surroundings) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.context import packet
+from faber_ledger.context import packet, selection
 from faber_ledger.context.artifact import (
     COMMAND_TYPES,
     FILES,
@@ -14,11 +14,7 @@ from faber_ledger.context.artifact import (
     ArtifactError,
     build_surroundings,
     content_digest,
-    describe_command,
-    describe_failure,
-    describe_not_loaded,
     empty_placeholders,
-    is_named_by_state,
     is_own_state,
     keyed,
     no_value_for,
@@ -26,40 +22,28 @@ from faber_ledger.context.artifact import (
     source_of,
     source_text,
 )
-from faber_ledger.context.position import describe_break, newest_notes, render_position, summary_for
-from faber_ledger.context.workflow import (
-    HINT_LOAD_ALL,
-    MAX_BYTES_READ,
-    age_of,
-    artifacts_without_workflow,
-    every_artifact,
-    full_trigger,
-    is_current,
-    limit_for_hook,
-    load_workflow,
-    recorded_trigger,
-    select,
-)
+from faber_ledger.context.body import find_rules_of_failure, named_in_hint
+from faber_ledger.context.position import render_position
+from faber_ledger.context.workflow import artifacts_without_workflow
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.clock import OutOfTime, check_time
 from faber_ledger.ledger.disk import around
 from faber_ledger.ledger.errors import LedgerError, WorkflowNotFound
-from faber_ledger.projections.fold import artifacts_in_context
 from faber_ledger.runs.settings import read_user_config
-from faber_ledger.runs.state_file import check_status, fields_missing, workflow_id_of
+from faber_ledger.runs.state_file import check_status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
-    from typing import Any, NotRequired, TypedDict
+    from collections.abc import Collection, Iterable
+    from typing import Any, TypedDict
 
     from faber_ledger.context.artifact import Content, Loaded, Surroundings
+    from faber_ledger.context.body import Given, Part
     from faber_ledger.context.elsewhere import Elsewhere
-    from faber_ledger.context.packet import Given, Part
+    from faber_ledger.context.selection import Held
     from faber_ledger.context.workflow import Artifact, Workflow
-    from faber_ledger.ledger.events import ContextReloaded, Draft, Environment
+    from faber_ledger.ledger.events import Draft, Environment
     from faber_ledger.ledger.log import Log
-    from faber_ledger.projections.fold import Blocks
     from faber_ledger.runs.run import Run
 
     class Failed(TypedDict):
@@ -67,12 +51,6 @@ if TYPE_CHECKING:
 
         artifact: Artifact
         error: ArtifactError
-
-    class Held(TypedDict):
-        """A load that gave the agent an artifact whole; an older tool's has no `sha256`."""
-
-        loaded_at: object
-        sha256: NotRequired[str]
 
     class Skipped(TypedDict):
         """An artifact that was loaded some seconds ago; `loaded` is its content now."""
@@ -104,13 +82,10 @@ class Reload:
     @classmethod
     def failed_to_gather(cls, root: str, state: dict[str, Any], error: BaseException) -> Reload:
         """Return a reload without artifacts, which says what stopped it: no time, or a bug of ours."""
+        what = f"a bug in faber-ledger kept it from loading artifacts, please report it: {error!r:.300}"
         if isinstance(error, OutOfTime):
-            warning = f"⚠️ WARNING: no artifact was read, since {error}; {HINT_LOAD_ALL}"
-        else:
-            warning = (
-                f"⚠️ WARNING: a bug in faber-ledger kept it from loading artifacts, please report it: {error!r:.300}"
-            )
-        return cls(root, ["session_start"], state, [warning], None)
+            what = f"no artifact was read, since {error}; {selection.HINT_LOAD_ALL}"
+        return cls(root, ["session_start"], state, [f"⚠️ WARNING: {what}"], None)
 
     @property
     def loaded(self) -> list[Loaded]:
@@ -138,12 +113,16 @@ class Reload:
 
     def problems(self) -> list[str]:
         """Return what is missing and how to recover, most important first."""
-        failures = [describe_failure(**failed) for failed in self.required_failed if not failed["error"].is_state]
-        return [*self.other_problems, *failures]
+        failed = [failed for failed in self.required_failed if not failed["error"].is_state]
+        if not failed:
+            return self.other_problems
+        from faber_ledger.context.failures import describe_failure
+
+        return [*self.other_problems, *[describe_failure(**one) for one in failed]]
 
     def parts(self) -> list[Part]:
         """Return what was loaded as the packet takes it: artifacts that the hint names first, then required ones."""
-        named = self.named_in_hint() if self.hint else []
+        named = named_in_hint(self.loaded, self.hint) if self.hint else []
         phases = self.workflow["critical_artifacts"]["phase_specific"] if self.workflow is not None else {}
         of_phase = [artifact["id"] for artifact in phases.get(str(self.state.get("current_phase")), [])]
         ordered = sorted(self.loaded, key=lambda one: (one not in named, not one["artifact"]["required"]))
@@ -165,20 +144,6 @@ class Reload:
             for loaded in ordered
         ]
 
-    def named_in_hint(self) -> list[Loaded]:
-        """Return what was loaded that the hint names by its id, if there is any.
-
-        Else what has a word in its id that begins with one of the hint's, as with "spec"; words of less than four
-        letters are not looked at.
-        """
-        ids = "".join([letter if letter.isalnum() or letter in "_-" else " " for letter in self.hint]).split()
-        named = [one for one in self.loaded if one["artifact"]["id"] in ids]
-        if named:
-            return named
-        letters = "".join([letter if letter.isalnum() else " " for letter in self.hint.lower()])
-        words = tuple([word for word in letters.split() if len(word) > 3])
-        return [one for one in self.loaded if any([name.startswith(words) for name in _words(one["artifact"]["id"])])]
-
     def _place_of(self, loaded: Loaded) -> str:
         """Return a source that the agent can read: as recorded, or the absolute path of a file in a plugin root."""
         if loaded["artifact"]["type"] in COMMAND_TYPES or around(loaded["resolved"], [self.root]):
@@ -186,16 +151,20 @@ class Reload:
         return loaded["resolved"]
 
     def _to_run(self, loaded: Loaded) -> str:
+        from faber_ledger.context.failures import describe_command
+
         command = loaded["content"].split()[0]
         return describe_command(loaded, is_mapped=command in self.mapped)
 
     def not_loaded(self) -> list[str]:
         """Return a line for each optional artifact that is there, or named by the state, but could not be loaded."""
-        return [
-            describe_not_loaded(failed["artifact"], failed["error"], self.root)
-            for failed in self.failed
-            if not (failed["artifact"]["required"] or (failed["error"].is_missing and not is_named_by_state(**failed)))
-        ]
+        failed = [one for one in self.failed if not one["artifact"]["required"]]
+        if not failed:
+            return []
+        from faber_ledger.context.failures import describe_not_loaded, is_named_by_state
+
+        missed = [one for one in failed if not one["error"].is_missing or is_named_by_state(**one)]
+        return [describe_not_loaded(one["artifact"], one["error"], self.root) for one in missed]
 
     def pack(
         self,
@@ -210,19 +179,19 @@ class Reload:
         elsewhere: Elsewhere | None,
         last_line: str = "",
     ) -> str:
-        """Return the packet of a session that starts, or loads again; `given` says how each artifact stands in it.
+        """Return the packet of a session of `client` that starts, or loads again, and note how it gives each artifact.
 
-        Notes and another conversation's summary come from `log`, where it can be read. `client` and `source` are the
-        session's. `elsewhere` is about other clones; `last_line` is the last before the end.
+        Notes and another conversation's summary come from `log`, where it can be read; `elsewhere` is about other
+        clones.
         """
         parts = self.parts()
-        position = render_position(
-            run,
-            self.state,
-            workflow=self.workflow,
-            notes=newest_notes(log) if log else [],
-            before=self._describe_before(log, client, elsewhere),
-        )
+        keeper = None if has_summaries_in_git else run
+        notes, summary = packet.read_remembered(self.root, log, client, source, keeper) if log else ([], None)
+        broken = packet.describe_break(log, client) if log else None
+        before = [*([broken] if broken else []), *(elsewhere.describe(log, client) if elsewhere is not None else [])]
+        rules = find_rules_of_failure(self.state, parts)
+        told: Any = {"workflow": self.workflow, "notes": notes, "before": before, "on_failure": rules}
+        position = render_position(run, self.state, **told)
         text, given = packet.pack(
             position,
             parts,
@@ -230,7 +199,7 @@ class Reload:
             budget=budget,
             state=self.state,
             notes=position["other_notes"],
-            summary=summary_for(log, client, source, None if has_summaries_in_git else run) if log else None,
+            summary=summary,
             not_loaded=self.not_loaded(),
             also=packet.list_more(run, self.state, parts, budget),
             last_line=last_line,
@@ -240,16 +209,11 @@ class Reload:
         self._unnamed = {name for name in names if name not in given}
         return text
 
-    def _describe_before(self, log: Log | None, client: str | None, elsewhere: Elsewhere | None) -> list[str]:
-        """Return sentences about the session before this conversation, and about other clones."""
-        broken = describe_break(log, client) if log else None
-        return [*([broken] if broken else []), *(elsewhere.describe(log, client) if elsewhere is not None else [])]
-
     def drafts(self, session_id: str, client: str | None, environment: Environment | None = None) -> list[Draft]:
-        """Return the events of this reload; without a workflow or a required artifact it does not count as a reload.
+        """Return the events of this reload, none for an artifact that the packet does not name.
 
-        There is none for an artifact that the packet does not name.
-        `environment` is given if the session lacks one, as a session of an older tool may (RELOAD, Validation 4).
+        Without a workflow or a required artifact it does not count as a reload. `environment` is given if the session
+        lacks one, as a session of an older tool may (RELOAD, Validation 4).
         """
 
         def fact(kind: str, artifact: Artifact, **more: object) -> Draft:
@@ -257,33 +221,21 @@ class Reload:
             event: Any = {"type": kind, **of_all, **more}
             return {"event": event, "client": client}
 
-        facts = [
-            fact(
-                "artifact_loaded",
-                loaded["artifact"],
-                source=loaded["source"],
-                size_bytes=loaded["size_bytes"],
-                sha256=keyed(self.root, loaded["sha256"]),
-                given=self.given[loaded["artifact"]["id"]],
-            )
-            for loaded in self.loaded
-            if loaded["artifact"]["id"] not in self._unnamed
-        ]
-        inside = os.path.join(self.root, "")  # on other machines, which get these events too, it is another path
+        facts = []
+        for loaded in [one for one in self.loaded if one["artifact"]["id"] not in self._unnamed]:
+            of_load = {"source": loaded["source"], "size_bytes": loaded["size_bytes"]}
+            of_load |= {"sha256": keyed(self.root, loaded["sha256"]), "given": self.given[loaded["artifact"]["id"]]}
+            facts.append(fact("artifact_loaded", loaded["artifact"], **of_load))
+        inside = os.path.join(self.root, "")  # which is another path on other machines
         for failed in self.failed:
             artifact, error = failed["artifact"], failed["error"].message.replace(inside, "")
             of_error = {"source": source_of(artifact), "required": artifact["required"], "error": error}
             facts.append(fact("artifact_failed", artifact, **of_error))
         facts += [fact("artifact_skipped", one["artifact"], loaded_at=one["loaded_at"]) for one in self.skipped]
         if self.workflow is not None and not self.required_failed:
-            reloaded: ContextReloaded = {
-                "type": "context_reloaded",
-                "session_id": session_id,
-                "trigger": recorded_trigger(self.triggers[0]),
-                "loaded": len(self.in_context()),
-                "failed": len(self.failed),
-                "skipped": len(self.skipped),
-            }
+            counts = {"loaded": len(self.in_context()), "failed": len(self.failed), "skipped": len(self.skipped)}
+            trigger = selection.recorded_trigger(self.triggers[0])
+            reloaded: Any = {"type": "context_reloaded", "session_id": session_id, "trigger": trigger, **counts}
             if environment is not None:
                 reloaded["environment"] = environment
             facts.append({"event": reloaded, "client": client})
@@ -292,18 +244,8 @@ class Reload:
     def _trigger_of(self, artifact: Artifact) -> str:
         """Return the trigger that an artifact was loaded for, in the form that is recorded."""
         listed = artifact["reload_triggers"] or self.triggers
-        matching = [trigger for trigger in self.triggers if full_trigger(trigger, self.state) in listed]
-        return recorded_trigger((matching or self.triggers)[0])
-
-
-def _words(artifact_id: str) -> list[str]:
-    return artifact_id.lower().replace("_", "-").split("-")
-
-
-def only_state(workflow: Workflow) -> list[Artifact]:
-    """Return the workflow's artifact that is the run's own state; one of ours if it has none."""
-    own = [artifact for artifact in every_artifact(workflow) if is_own_state(artifact)]
-    return own[:1] or artifacts_without_workflow()
+        matching = [trigger for trigger in self.triggers if selection.full_trigger(trigger, self.state) in listed]
+        return selection.recorded_trigger((matching or self.triggers)[0])
 
 
 def _is_file(loaded: Loaded) -> bool:
@@ -316,14 +258,11 @@ def load(artifact: Artifact, surroundings: Surroundings) -> Loaded:
     """Load an artifact (RELOAD, Step 5); raises ArtifactError, for an optional one too."""
     if artifact["problem"]:
         raise ArtifactError(artifact["problem"])
-    loader = LOADERS.get(artifact["type"])
-    if loader is None:
-        raise ArtifactError(f"Unknown artifact type: {artifact['type']}")
     where = "a command" if artifact["type"] in COMMAND_TYPES else "a path"
     source = "" if is_own_state(artifact) else source_text(artifact, surroundings)
     empty = empty_placeholders(source, surroundings, where)
     try:
-        content = loader(artifact, surroundings)
+        content = _read(artifact, surroundings)
     except ArtifactError as error:
         if empty and no_value_for(empty) not in error.message:
             reason = f"{error.message} ({no_value_for(empty)})"
@@ -350,32 +289,19 @@ def load(artifact: Artifact, surroundings: Surroundings) -> Loaded:
     }
 
 
-def _read_directory(artifact: Artifact, surroundings: Surroundings) -> Content:
-    from faber_ledger.context.artifact_directory import read_directory  # each kind is loaded only where it is needed
-
-    return read_directory(artifact, surroundings)
-
-
-def _read_command(artifact: Artifact, surroundings: Surroundings) -> Content:
-    from faber_ledger.context.artifact_command import read_command
-
-    return read_command(artifact, surroundings)
-
-
-def _read_git(artifact: Artifact, surroundings: Surroundings) -> Content:
-    from faber_ledger.context.artifact_git import read_git
-
-    return read_git(artifact, surroundings)
-
-
-LOADERS: dict[str, Callable[[Artifact, Surroundings], Content]] = {
-    "json": read_file,
-    "markdown": read_file,
-    "directory": _read_directory,
-    "work_plugin": _read_command,
-    "skill": _read_command,
-    "git_info": _read_git,
-}
+def _read(artifact: Artifact, surroundings: Surroundings) -> Content:
+    kind = artifact["type"]
+    if kind in FILES:
+        return read_file(artifact, surroundings)
+    if kind == "directory":  # each of the others is loaded only where it is needed
+        from faber_ledger.context.artifact_directory import read_directory as read
+    elif kind in ("work_plugin", "skill"):
+        from faber_ledger.context.artifact_command import read_command as read
+    elif kind == "git_info":
+        from faber_ledger.context.artifact_git import read_git as read
+    else:
+        raise ArtifactError(f"Unknown artifact type: {kind}")
+    return read(artifact, surroundings)
 
 
 def gather(
@@ -392,11 +318,9 @@ def gather(
 ) -> Reload:
     """Load artifacts; one that the agent was given whole in the last five minutes is skipped if it has not changed.
 
-    `held` has those loads, by artifact id. The answer of a user's program can only be known by running it: such an
-    artifact is skipped if the program answered in the last five minutes, so that a `dry_run`, which starts no program,
-    shows what the load would do. After `max_bytes` of required artifacts no more of these are read, and likewise for
-    optional ones, the run's state aside; after a hook's deadline none is. `problems` and `workflow` are the
-    result's.
+    `held` has those loads, by artifact id. The answer of a user's program is skipped if it came in the last five
+    minutes, so that a `dry_run`, which starts no program, shows what the load would do. After `max_bytes` of required
+    artifacts no more of these are read, and likewise for optional ones; after a hook's deadline none is.
     """
     result = Reload(surroundings["root"], triggers, surroundings["state"], problems or [], workflow)
     without_programs: Surroundings = {**surroundings, "commands": {}}
@@ -406,15 +330,14 @@ def gather(
         try:
             check_time()
             if left[artifact["required"]] <= 0:
-                raise ArtifactError(
-                    f"Not read, since a hook has read {max_bytes / 1048576:.0f} MB of artifacts; {HINT_LOAD_ALL}"
-                )
+                read = f"a hook has read {max_bytes / 1048576:.0f} MB of artifacts"
+                raise ArtifactError(f"Not read, since {read}; {selection.HINT_LOAD_ALL}")
             loaded = load(artifact, without_programs)
             left[artifact["required"]] -= 0 if loaded["is_state"] else loaded["size_bytes"]
             command = surroundings["commands"].get(loaded["content"].split()[0]) if loaded["is_deferred"] else None
             before = known.get("sha256") if known is not None and command is None else None
             digest = keyed(result.root, loaded["sha256"]) if before else ""
-            is_fresh = known is not None and is_current(known, at, digest or None, before or None)
+            is_fresh = known is not None and selection.is_current(known, at, digest or None, before or None)
             if command is not None and not is_fresh:
                 if dry_run:
                     from faber_ledger.context.artifact_command import check_mapped  # most projects map no program
@@ -423,12 +346,12 @@ def gather(
                 else:
                     loaded = load(artifact, surroundings)
         except OutOfTime as error:
-            result.attempts.append((artifact, ArtifactError(f"Not read, since {error}; {HINT_LOAD_ALL}")))
+            result.attempts.append((artifact, ArtifactError(f"Not read, since {error}; {selection.HINT_LOAD_ALL}")))
         except ArtifactError as error:
             result.attempts.append((artifact, error))
         else:
             if known is not None and is_fresh:
-                loaded_at, age = str(known["loaded_at"]), age_of(known, at) or 0.0
+                loaded_at, age = str(known["loaded_at"]), selection.age_of(known, at) or 0.0
                 result.skipped.append({"artifact": artifact, "loaded": loaded, "loaded_at": loaded_at, "age": age})
             else:
                 result.attempts.append((artifact, loaded))
@@ -438,10 +361,7 @@ def gather(
 def gather_for_hook(
     run: Run, state: dict[str, Any], *, compacted: bool, at: float, is_state_read: bool = False, dry_run: bool = False
 ) -> Reload:
-    """Load what a session start in the client needs; whatever goes wrong is a problem in the result, never an error.
-
-    `is_state_read` means that `state` is the content of its file, which is then not read again for its artifact.
-    """
+    """Load what a session start in the client needs; whatever goes wrong is a problem in the result, never an error."""
     triggers = ["session_start", "compaction_detected"] if compacted else ["session_start"]
     config = read_user_config()
     problems = [f"⚠️ WARNING: {config['problem']}"] if config["problem"] else []
@@ -451,50 +371,19 @@ def gather_for_hook(
     except LedgerError as error:
         problems.append(error.block)
     try:
-        workflow = limit_for_hook(workflow_of(run, state, config["plugin_roots"]), state, problems.append)
+        whole = selection.workflow_of(run, state, config["plugin_roots"])
+        workflow = selection.limit_for_hook(whole, state, problems.append)
         problems += workflow["warnings"]
-        selected = select(workflow, state, triggers, None, problems.append)
+        selected = selection.select(
+            workflow, state, triggers, None, problems.append
+        ) + selection.specification_not_listed(whole, state)
     except WorkflowNotFound as error:
         workflow, selected = None, artifacts_without_workflow() if state else []
         problems.append(error.block or f"❌ ERROR: {escape(error.message)}\n\nRecovery: {escape(error.hint)}")
     surroundings = build_surroundings(run, state, config["plugin_roots"])
     surroundings["is_state_read"] = is_state_read
-    result = gather(
-        selected,
-        surroundings,
-        triggers=triggers,
-        at=at,
-        held={},  # a new session has nothing in context yet
-        dry_run=dry_run,
-        max_bytes=MAX_BYTES_READ,
-        problems=problems,
-        workflow=workflow,
-    )
+    more: Any = {"held": {}, "max_bytes": selection.MAX_BYTES_READ}  # a new session has nothing in context yet
+    more |= {"triggers": triggers, "at": at, "dry_run": dry_run, "problems": problems, "workflow": workflow}
+    result = gather(selected, surroundings, **more)
     result.mapped = config["commands"]
     return result
-
-
-def workflow_of(run: Run, state: dict[str, Any], plugin_roots: list[str]) -> Workflow:
-    """Load the workflow that a run's state names, or its metadata; raises WorkflowNotFound."""
-    workflow_id = workflow_id_of(run, state)
-    if not isinstance(workflow_id, str):
-        message, hint, block = fields_missing(run, ("run_id", "workflow_id"))
-        raise WorkflowNotFound(message, hint=hint, block=block)
-    return load_workflow(run.root, workflow_id, plugin_roots)
-
-
-def loads_held(log: Log, session_id: str) -> dict[str, Held]:
-    """Return the newest load of each artifact that gave it whole in a session, by artifact id."""
-    held: dict[str, Held] = {}
-    for recorded in log.newest_loads(session_id):
-        event: dict[str, Any] = {**recorded["event"]}
-        name, sha256 = event.get("artifact_id"), event.get("sha256")
-        if event.get("given") == "inline" and isinstance(name, str) and name not in held:
-            held[name] = {"loaded_at": recorded["at"], "sha256": sha256 if isinstance(sha256, str) else ""}
-    return held
-
-
-def loads_noted(blocks: Blocks) -> dict[str, Held]:
-    """Return the loads that the blocks have as in context, by artifact id: all that is known of a run without a log."""
-    entries = artifacts_in_context(blocks)
-    return {str(entry.get("artifact_id")): {"loaded_at": entry.get("loaded_at")} for entry in entries}

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.files.text import escape, one_line
-from faber_ledger.ledger.clock import seconds_of
-from faber_ledger.ledger.disk import FileRefused, around, folder_around, read_text
+from faber_ledger.files.text import escape
+from faber_ledger.ledger.disk import FileRefused, folder_around, read_text
 from faber_ledger.ledger.encoding import loads
 from faber_ledger.ledger.errors import WorkflowNotFound
-from faber_ledger.runs.progress import value_at
+from faber_ledger.runs.progress import PHASES
 from faber_ledger.runs.run import is_name
-from faber_ledger.runs.settings import client_folder, places_in_plugins
+from faber_ledger.runs.settings import places_in_plugins, places_installed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,10 +42,6 @@ if TYPE_CHECKING:
     # A workflow's id, its path as shown, and the object in its file.
     Step = tuple[str, str, dict[str, Any]]
 
-    # A folder of the client's plugins, without links, and what is in it: the names of a plugin and its marketplace.
-    # A marketplace's own folder has no plugin's name.
-    Installed = tuple[str, str, str]
-
     class Artifact(TypedDict):
         """A definition with every field set. `problem` says what is wrong with it; loading it raises that."""
 
@@ -62,8 +57,14 @@ if TYPE_CHECKING:
         load_strategy: str
         problem: str | None
 
-    from collections.abc import Callable, Collection, Iterable, Mapping
-    from typing import Any
+    class WorkflowStep(TypedDict):
+        """A step, or a phase without steps (`name` is None); `is_gated` if its phase needs approval to begin."""
+
+        phase: str
+        name: str | None
+        does: str
+        path: str
+        is_gated: bool
 
 
 MAX_NAME = 128
@@ -172,11 +173,8 @@ def read_workflow(root: str, workflow_id: str, plugin_roots: list[str], owner: s
         return found
     if owner:
         message = f"Workflow configuration not found: {workflow_id}, which {owner} extends"
-        raise WorkflowNotFound(
-            message,
-            hint=f"correct `extends` in {owner}",
-            block=f"❌ ERROR: {message}\n\nRecovery:\n1. Correct `extends` in {owner}",
-        )
+        block = f"❌ ERROR: {message}\n\nRecovery:\n1. Correct `extends` in {owner}"
+        raise WorkflowNotFound(message, hint=f"correct `extends` in {owner}", block=block)
     shown = os.path.relpath(places[0], root)
     raise WorkflowNotFound(
         f"Workflow configuration not found: {workflow_id}",
@@ -187,10 +185,7 @@ def read_workflow(root: str, workflow_id: str, plugin_roots: list[str], owner: s
 
 
 def _read_first(places: list[tuple[str, list[str]]], root: str) -> tuple[str, dict[str, Any]] | None:
-    """Return the path and the object of the first workflow that exists, each in one of its folders; or None.
-
-    Raises WorkflowNotFound for one that cannot be used.
-    """
+    """Return the path and the object of the first workflow that exists, or None; raises WorkflowNotFound."""
     for place, folders in places:
         shown = os.path.relpath(place, root) if place.startswith(os.path.join(root, "")) else place
         try:
@@ -229,7 +224,7 @@ def _in_plugin(plugin: str, name: str) -> list[str]:
 
 
 def _names_in(workflow_id: str) -> tuple[str, str, str]:
-    """Return the plugin, the marketplace and the name in an id; the first two are empty if it does not name them.
+    """Return the plugin, the marketplace and the name in an id, as far as it has them.
 
     Ids are `default`, `project:mine`, `fractary-faber:core` or, as newer tools write it, `faber@fractary-faber:core`.
     Raises WorkflowNotFound for anything else.
@@ -282,120 +277,6 @@ def _unusable(path: str, problem: str) -> WorkflowNotFound:
     return WorkflowNotFound(f"{UNUSABLE} {path} cannot be used: {problem}", hint=f"correct {path}")
 
 
-# Plugins that the client has installed for this user: its own list of them, and the marketplaces that it has. These are
-# the user's, not the repository's, so a project's workflow and artifacts may be in them. They are looked at only for
-# what is neither in the project nor in the user's plugin roots.
-INSTALLED = ("plugins", "installed_plugins.json")
-MARKETPLACES = ("plugins", "marketplaces")
-CACHE = ("plugins", "cache")
-OTHERS = 2  # the rank of a plugin that is installed for another project
-# What was found and read in this process; `functools.lru_cache` would cost a hook a tenth of Python's start.
-_installed: dict[str, list[Installed]] = {}
-_lists: dict[str, dict[str, Any] | None] = {}
-
-
-def places_installed(relative: str, root: str, marketplace: str = "") -> list[tuple[str, str]]:
-    """Return where installed plugins may have a project's path `plugins/<plugin>/…`, each with the folder around it.
-
-    A plugin that is on the client's list comes before the marketplaces, which follow by name; those of `marketplace`
-    come first.
-    """
-    above, _, of_plugin = relative.partition("/")
-    plugin, _, below = of_plugin.partition("/")
-    if above != "plugins" or not below:
-        return []
-    names = (plugin, f"fractary-{plugin}")
-    found = sorted(list_installed(root), key=lambda one: one[2] != marketplace) if marketplace else list_installed(root)
-    return [
-        (os.path.join(folder, below if name else relative), folder) for folder, name, _ in found if name in ("", *names)
-    ]
-
-
-def list_installed(root: str) -> list[Installed]:
-    """Return the folders of the client's plugins for a project, in the order in which they are searched.
-
-    A project's settings can set the client's variables: they count only if they lead to a folder of its plugins.
-    """
-    if root not in _installed:
-        _installed[root] = _find_installed(root)
-    return _installed[root]
-
-
-def _find_installed(root: str) -> list[Installed]:
-    client = client_folder(root)
-    marketplaces = os.path.realpath(os.path.join(client, *MARKETPLACES))
-    found: list[Installed] = []
-    plugin_root = _named_by("CLAUDE_PLUGIN_ROOT", [marketplaces, os.path.realpath(os.path.join(client, *CACHE))])
-    if plugin_root is not None:  # <marketplace>/<plugin>/<version>, or plugins/<plugin> of a marketplace
-        above, name = os.path.split(plugin_root)
-        found += [(plugin_root, one, "") for one in (name, os.path.basename(above))]
-    found += [installed for _, installed in _listed(client, root)]
-    marketplace = _named_by("CLAUDE_MARKETPLACE_ROOT", [marketplaces])
-    if marketplace is not None and marketplace != marketplaces:
-        found.append((marketplace, "", os.path.basename(marketplace)))
-    try:
-        names = sorted(os.listdir(marketplaces))
-    except OSError:
-        names = []
-    found += [(os.path.realpath(os.path.join(marketplaces, name)), "", name) for name in names]
-    return list(dict.fromkeys(found))
-
-
-def _named_by(variable: str, folders: list[str]) -> str | None:
-    """Return the folder that a variable names, without links, if it is in one of the client's folders; else None."""
-    value = os.environ.get(variable, "")
-    try:
-        real = os.path.realpath(value) if os.path.isabs(value) else ""
-    except (ValueError, OSError):
-        return None
-    return real if real and around(real, folders) is not None else None
-
-
-def list_named(root: str, *, only_here: bool = False) -> list[str]:
-    """Return the names, `<plugin>@<marketplace>`, of the client's plugins: all, or those for this project."""
-    listed = [one for rank, one in _listed(client_folder(root), root) if not (only_here and rank == OTHERS)]
-    return list(dict.fromkeys([f"{plugin}@{marketplace}" for _, plugin, marketplace in listed]))
-
-
-def _listed(client: str, root: str) -> list[tuple[int, Installed]]:
-    """Return the plugins on the client's list whose folders exist: those for this project first, for OTHERS last."""
-    found = []
-    for named, entries in (_read_list(client) or {}).items():
-        plugin, _, marketplace = named.partition("@")
-        for entry in entries if isinstance(entries, list) else [entries]:
-            folder = _folder_of(entry)
-            if plugin and folder is not None:
-                project = entry.get("projectPath")
-                rank = 0 if project == root else 1 if project is None else OTHERS
-                found.append((rank, (folder, plugin, marketplace)))
-    return sorted(found, key=lambda one: one[0])
-
-
-def _read_list(client: str) -> dict[str, Any] | None:
-    """Return the client's list: plugins by name, each with its entries; None if it cannot be read."""
-    if client not in _lists:
-        _lists[client] = _parse_list(client)
-    return _lists[client]
-
-
-def _parse_list(client: str) -> dict[str, Any] | None:
-    try:
-        text = read_text(os.path.join(client, *INSTALLED), MAX_BYTES)
-        listed = {"plugins": {}} if text is None else loads(text)
-    except (FileRefused, ValueError, RecursionError):
-        return None
-    plugins = listed.get("plugins") if isinstance(listed, dict) else None
-    return plugins if isinstance(plugins, dict) else None
-
-
-def _folder_of(entry: Any) -> str | None:
-    path = entry.get("installPath") if isinstance(entry, dict) else None
-    try:
-        return os.path.realpath(path) if isinstance(path, str) and os.path.isabs(path) and os.path.isdir(path) else None
-    except (ValueError, OSError):
-        return None
-
-
 TEXT_FIELDS = ("path", "path_from_state", "command", "description", "load_strategy")
 
 
@@ -437,312 +318,78 @@ def parse_artifact(raw: object, place: str) -> Artifact:
     }
 
 
-RECENT_SECONDS = 300
-MAX_PER_LIST = 200  # in a hook: some ask git, each with a process of its own
-MAX_BYTES_READ = 2 * 1024 * 1024  # in a hook, of required artifacts, and as many of optional ones
-HINT_LOAD_ALL = "`faber-ledger session-load` loads all"
+def steps_in_order(lineage: list[tuple[str, dict[str, Any]]]) -> list[WorkflowStep]:
+    """Return the steps of all enabled phases; of a phase without steps, the phase alone.
 
-
-def select(
-    workflow: Workflow,
-    state: dict[str, Any],
-    triggers: Iterable[str],
-    requested_ids: Collection[str] | None,
-    warn: Callable[[str], None],
-) -> list[Artifact]:
-    """Return the artifacts to load, in the workflow's order, each id once (RELOAD, Step 3).
-
-    Requested ids replace the triggers, but not a condition. Warns of conditions that cannot be evaluated, and of
-    requested ids that select nothing.
+    `lineage` has the path and the object of the workflow, then of each one that it extends. As FABER merges them, what
+    comes before a phase's steps is inherited, the oldest ancestor's first; the steps are the workflow's own alone; what
+    comes after them is inherited, too, the oldest ancestor's last. A step that the workflow skips is not there.
     """
-    full = {full_trigger(trigger, state) for trigger in triggers}
-    selected: dict[str, Artifact] = {}
-    for artifact in _applicable(workflow, state, warn):
-        wanted = _is_triggered(artifact, full) if requested_ids is None else artifact["id"] in requested_ids
-        known = selected.get(artifact["id"]) if wanted else None
-        if known is not None:
-            warn(f"Artifact named twice: {escape(artifact['id'])} - one is loaded, a required one if there is one")
-        if wanted and (known is None or (artifact["required"] and not known["required"])):
-            selected[artifact["id"]] = artifact
-    if requested_ids:
-        _warn_of_others(requested_ids, selected, workflow, warn)
-    return list(selected.values())
+    path, own = lineage[0]
+    phases = [(where, _phases_of(config)) for where, config in lineage]
+    ordered = dict.fromkeys([*PHASES, *[name for _, of_config in phases for name in of_config]])
+    gated = _gated_phases([config for _, config in lineage])
+    listed = own.get("skip_steps")
+    skipped = {name for name in listed if isinstance(name, str)} if isinstance(listed, list) else set()
+    in_order: list[WorkflowStep] = []
+    for phase in ordered:
+        defined = [(where, of_config[phase]) for where, of_config in phases if phase in of_config]
+        nearest: dict[str, Any] = {}
+        for _, held in reversed(defined):
+            nearest |= held
+        if not defined or nearest.get("enabled") is False:
+            continue
+        lists = [(where, held.get("pre_steps")) for where, held in reversed(defined)]
+        lists.append((path, phases[0][1].get(phase, {}).get("steps")))
+        lists += [(where, held.get("post_steps")) for where, held in defined]
+        steps: dict[str | None, WorkflowStep] = {}
+        for step in _read_steps(lists, phase):
+            if step["name"] not in skipped:
+                steps.setdefault(step["name"], step)
+        does = nearest.get("description")
+        does = does if isinstance(does, str) else ""
+        alone: WorkflowStep = {"phase": phase, "name": None, "does": does, "path": path, "is_gated": False}
+        is_gated = phase in gated or nearest.get("require_approval") is True
+        in_order += [{**step, "is_gated": is_gated} for step in steps.values() or [alone]]
+    return in_order
 
 
-def _warn_of_others(
-    requested_ids: Collection[str], selected: dict[str, Artifact], workflow: Workflow, warn: Callable[[str], None]
-) -> None:
-    configured = list(dict.fromkeys([artifact["id"] for artifact in every_artifact(workflow)]))
-    for name in dict.fromkeys(requested_ids):
-        if name not in configured:
-            warn(escape(f"Artifact not configured: {name} - the workflow has {', '.join(configured) or 'none'}"))
-        elif name not in selected:
-            warn(f"Artifact not selected: {name} - its condition does not hold, or it belongs to another phase")
+def _read_steps(lists: list[tuple[str, Any]], phase: str) -> list[WorkflowStep]:
+    """Return the steps in lists of one phase, each with the path where it stands."""
+    steps: list[WorkflowStep] = []
+    for path, listed in lists:
+        for raw in listed if isinstance(listed, list) else []:
+            name, does = raw, ""
+            if isinstance(raw, dict):
+                texts = {key: value.strip() for key, value in raw.items() if isinstance(value, str)}
+                name, does = texts.get("id") or texts.get("name") or None, _describe_step(texts)
+            if isinstance(name, str):
+                steps.append({"phase": phase, "name": name, "does": does, "path": path, "is_gated": False})
+    return steps
 
 
-def every_artifact(workflow: Workflow) -> list[Artifact]:
-    """Return all artifacts of a workflow, whatever their condition or phase."""
-    critical = workflow["critical_artifacts"]
-    phases = [artifact for artifacts in critical["phase_specific"].values() for artifact in artifacts]
-    return [*critical["always_load"], *critical["conditional_load"], *phases]
+def _describe_step(texts: dict[str, str]) -> str:
+    """Return a step's prompt, else its command or its skill, after its description if that alone says little."""
+    described = texts.get("description") or texts.get("name") or ""
+    command = texts.get("prompt") or texts.get("command") or texts.get("skill")
+    if not command:
+        return described
+    more = texts.get("context")
+    is_worded = " " in command and not command.startswith("/")
+    said = command if is_worded or not described else f"{described.rstrip('.')}: {command}"
+    return f"{said} ({more})" if more else said
 
 
-def full_trigger(trigger: str, state: dict[str, Any]) -> str:
-    """Return a trigger as artifacts list it: `phase_start` alone means the state's current phase."""
-    return f"phase_start:{state.get('current_phase')}" if trigger == "phase_start" else trigger
+def _gated_phases(configs: list[dict[str, Any]]) -> set[str]:
+    """Return the phases that the nearest `autonomy` with such a list wants approved."""
+    for config in configs:
+        autonomy = config.get("autonomy")
+        named = autonomy.get("require_approval_for") if isinstance(autonomy, dict) else None
+        if isinstance(named, list):
+            return {name for name in named if isinstance(name, str)}
+    return set()
 
 
-def recorded_trigger(trigger: str) -> str:
-    """Return a trigger as a load records it, without the phase it names (AGENT, Step 7)."""
-    return trigger.partition(":")[0]
-
-
-def age_of(load_entry: Mapping[str, object] | None, now_seconds: float) -> float | None:
-    """Return the seconds since an entry was loaded; negative if that is to come, None if its time is unreadable."""
-    loaded_at = seconds_of(load_entry.get("loaded_at")) if load_entry is not None else None
-    return None if loaded_at is None else now_seconds - loaded_at
-
-
-def is_current(
-    load_entry: Mapping[str, object] | None, now_seconds: float, sha256: str | None, last_sha256: str | None
-) -> bool:
-    """Return whether a load is under five minutes old (RELOAD, Step 3), and its content not known to have changed.
-
-    One from the future, or without a readable time, is not.
-    """
-    age = age_of(load_entry, now_seconds)
-    changed = sha256 is not None and last_sha256 is not None and sha256 != last_sha256
-    return age is not None and 0 <= age < RECENT_SECONDS and not changed
-
-
-def _applicable(workflow: Workflow, state: dict[str, Any], warn: Callable[[str], None]) -> list[Artifact]:
-    critical = workflow["critical_artifacts"]
-    conditional = [artifact for artifact in critical["conditional_load"] if _holds(artifact, state, warn)]
-    phase = state.get("current_phase")
-    of_phase = critical["phase_specific"].get(phase, []) if isinstance(phase, str) else []
-    return [*critical["always_load"], *conditional, *of_phase]
-
-
-def _holds(artifact: Artifact, state: dict[str, Any], warn: Callable[[str], None]) -> bool:
-    condition = artifact["condition"]
-    if condition is None:
-        return True
-    try:
-        if not isinstance(condition, str):
-            raise ConditionError(condition)
-        return evaluate(condition, state)
-    except ConditionError as error:
-        part = f"\n   Not understood: {error.part}" if error.part else ""
-        warn(f"{escape(str(error))}\n   Artifact: {escape(artifact['id'])}{part}")
-        return False
-
-
-def _is_triggered(artifact: Artifact, triggers: set[str]) -> bool:
-    """Return whether an artifact lists one of the triggers; without a list, every trigger loads it (AGENT, Step 4)."""
-    listed = artifact["reload_triggers"]
-    return listed is None or "manual" in triggers or not triggers.isdisjoint(listed)
-
-
-def limit_for_hook(workflow: Workflow, state: dict[str, Any], warn: Callable[[str], None]) -> Workflow:
-    """Return a workflow with only the state's current phase and at most MAX_PER_LIST artifacts in each list.
-
-    Of a longer list the required artifacts are kept first, with a warning.
-    """
-
-    def first(artifacts: list[Artifact], place: str) -> list[Artifact]:
-        if len(artifacts) <= MAX_PER_LIST:
-            return artifacts
-        warn(
-            f"⚠️ WARNING: {escape(place)} names {len(artifacts):,} artifacts, and a hook loads at most {MAX_PER_LIST} of"
-            f" them, required ones first; {HINT_LOAD_ALL}"
-        )
-        return sorted(artifacts, key=lambda artifact: not artifact["required"])[:MAX_PER_LIST]
-
-    critical = workflow["critical_artifacts"]
-    phase = state.get("current_phase")
-    of_phase = critical["phase_specific"].get(phase) if isinstance(phase, str) else None
-    return {
-        **workflow,
-        "critical_artifacts": {
-            "always_load": first(critical["always_load"], "always_load"),
-            "conditional_load": first(critical["conditional_load"], "conditional_load"),
-            "phase_specific": {phase: first(of_phase, f"phase_specific.{phase}")} if phase and of_phase else {},
-        },
-    }
-
-
-MAX_QUOTED = 200  # characters of a condition in a message
-MAX_CHARACTERS = 2000  # of a condition: a hook must not be noticed
-MAX_DEPTH = 50  # of parentheses: each level takes a few frames of the interpreter's stack
-WORDS = {"null": None, "true": True, "false": False}
-SIGNS = ("===", "!==", "==", "!=", "<=", ">=", "<", ">", "||", "&&", "!", "(", ")")
-LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_$.[]-")
-
-
-class ConditionError(ValueError):
-    """The text is not a condition of this grammar; the message is worded by the documents.
-
-    `part` is what was not understood: the rest of the text from there on, or empty if it is the whole text.
-    """
-
-    def __init__(self, expression: object, reason: str = "", part: str = "") -> None:
-        self.part = one_line(part, MAX_QUOTED)
-        super().__init__(f"Cannot evaluate condition: {one_line(expression, MAX_QUOTED)}{reason}")
-
-
-def evaluate(expression: str, state: dict[str, Any]) -> bool:
-    """Return whether a condition holds for a state, in time linear in its length; raises only ConditionError."""
-    if len(expression) > MAX_CHARACTERS:
-        raise ConditionError(expression, f" ({len(expression):,} characters; the limit is {MAX_CHARACTERS:,})")
-    return _is_true(_Reader(expression, state).value())
-
-
-class _Reader:
-    """Evaluates an expression from left to right without a tree: each rule returns the value of what it read."""
-
-    def __init__(self, expression: str, state: dict[str, Any]) -> None:
-        self.expression = expression
-        self.state = state
-        self.depth = 0
-        self.at = 0  # of the tokens
-        self.tokens = self._split()
-
-    def _split(self) -> list[tuple[str, int]]:
-        """Return the words, strings and signs of the expression, each with its place, and an empty one at the end."""
-        text, at, tokens = self.expression, 0, []
-        while at < len(text):
-            start = at
-            if text[at].isspace():
-                at += 1
-                continue
-            if text[at] in "\"'":
-                at = text.find(text[at], at + 1) + 1
-                if not at or "\\" in text[start:at]:
-                    raise self._error(start)
-            elif sign := next((sign for sign in SIGNS if text.startswith(sign, at)), ""):
-                at += len(sign)
-            else:
-                while text[at : at + 1] in LETTERS:
-                    at += 1
-                if at == start:
-                    raise self._error(start)
-            tokens.append((text[start:at], start))
-        return [*tokens, ("", at)]
-
-    def _error(self, start: int | None = None) -> ConditionError:
-        start = self.tokens[self.at][1] if start is None else start
-        return ConditionError(self.expression, part=self.expression[start:].strip() or "its end")
-
-    def value(self) -> Any:
-        value = self._either()
-        if self.tokens[self.at][0]:
-            raise self._error()
-        return value
-
-    def _take(self, *signs: str) -> str:
-        """Return the next token if it is one of the signs, and go on behind it; else an empty text."""
-        token = self.tokens[self.at][0]
-        if token not in signs:
-            return ""
-        self.at += 1
-        return token
-
-    def _either(self) -> Any:
-        value = self._both()
-        while self._take("||"):
-            other = self._both()
-            value = value if _is_true(value) else other
-        return value
-
-    def _both(self) -> Any:
-        value = self._equality()
-        while self._take("&&"):
-            other = self._equality()
-            value = other if _is_true(value) else value
-        return value
-
-    def _equality(self) -> Any:
-        value = self._order()
-        while sign := self._take("===", "!==", "==", "!="):
-            value = _is_same(value, self._order()) is (sign[0] == "=")
-        return value
-
-    def _order(self) -> Any:
-        value = self._single()
-        while sign := self._take("<=", ">=", "<", ">"):
-            value = _is_ordered(value, sign, self._single())
-        return value
-
-    def _single(self) -> Any:
-        negations = 0
-        while self._take("!"):
-            negations += 1
-        value = self._operand()
-        return value if negations == 0 else _is_true(value) is (negations % 2 == 0)
-
-    def _operand(self) -> Any:
-        if self._take("("):
-            self.depth += 1
-            if self.depth > MAX_DEPTH:
-                raise self._error()
-            value = self._either()
-            if not self._take(")"):
-                raise self._error()
-            self.depth -= 1
-            return value
-        token, start = self.tokens[self.at]
-        if token in WORDS:
-            value = WORDS[token]
-        elif token[:1] in "\"'" and token:
-            value = token[1:-1]
-        elif token[:1].isdecimal() or token[:1] == "-":
-            try:
-                value = float(token)
-            except ValueError:
-                raise self._error(start) from None
-        elif _is_path(token):
-            value = value_at(self.state, token)
-        else:
-            raise self._error(start)
-        self.at += 1
-        return value
-
-
-def _is_path(token: str) -> bool:
-    """Return whether a token is a name, then any number of `.name` and `[0]`."""
-    names = token.replace("[", ".[").split(".")
-    for place, name in enumerate(names):
-        is_index = place > 0 and name[:1] == "[" and name[-1:] == "]" and name[1:-1].isdecimal()
-        if not is_index and not name.replace("$", "_").isidentifier() and not (place and name.isdecimal()):
-            return False
-    return True
-
-
-# Truth is as in JavaScript, since the workflow format calls a condition a JavaScript expression. Comparisons are
-# stricter: a number and its text are neither equal nor in an order.
-
-
-def _is_true(value: Any) -> bool:
-    if isinstance(value, (dict, list)):
-        return True
-    return bool(value) and value == value  # NaN is false
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    if _is_number(one) and _is_number(other):
-        return bool(one == other)
-    if type(one) is not type(other):
-        return False
-    return one is other if isinstance(one, (dict, list)) else bool(one == other)
-
-
-def _is_ordered(one: Any, sign: str, other: Any) -> bool:
-    """Compare two numbers or two strings by their order; anything else is in none."""
-    if not (_is_number(one) and _is_number(other)) and not (isinstance(one, str) and isinstance(other, str)):
-        return False
-    is_less = one < other if sign[0] == "<" else one > other
-    return bool(is_less or (sign[1:] and one == other))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+def _phases_of(config: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    held = config.get("phases")
+    return {key: value for key, value in held.items() if isinstance(value, dict)} if isinstance(held, dict) else {}

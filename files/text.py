@@ -155,6 +155,25 @@ def shares(wanted: Sequence[int], room: int) -> list[int]:
     return given
 
 
+def share_room(wanted: Sequence[tuple[int, int, int]], room: int) -> list[int]:
+    """Split room among wants `(rank, least, most)`: everybody's least first, then up to the most, by rank.
+
+    Those of one rank share alike. One whose least has no room gets nothing.
+    """
+    given = [0] * len(wanted)
+    order = sorted([(rank, at, min(least, most)) for at, (rank, least, most) in enumerate(wanted)])
+    for _, at, least in order:
+        if least <= room:
+            given[at] = least
+            room -= least
+    for rank in sorted({rank for rank, _, _ in order}):
+        chosen = [at for one, at, least in order if one == rank and given[at] >= least]
+        for at, more in zip(chosen, shares([wanted[at][2] - given[at] for at in chosen], room), strict=True):
+            given[at] += more
+            room -= more
+    return given
+
+
 def _place(text: str, room: int) -> int:
     """Return how many characters fit into `room` units, without separating a character from its marks."""
     at = min(room, len(text))
@@ -204,3 +223,35 @@ LONGEST_QUOTE, LONGEST_ID = 200, 80
 def quoted(text: object) -> str:
     """Quote a text that came from a repository: one bounded line in backticks, with none inside."""
     return f"`{one_line(text, LONGEST_QUOTE).replace('`', chr(39))}`"
+
+
+# Tags that clients put into a conversation in their own name, or that they read as calls of tools.
+TAGS_OF_CLIENTS = frozenset(
+    [
+        *("system", "system-reminder", "system_reminder", "antml", "faber", "function_calls", "function_results"),
+        *("invoke", "tool_use", "tool_result", "command-name", "command-message", "command-args", "bash-input"),
+        *("bash-stdout", "bash-stderr", "local-command-stdout", "local-command-stderr", "local-command-caveat"),
+        *("user-prompt-submit-hook", "session-start-hook", "persisted-output", "task-notification"),
+        *("teammate-message", "new-diagnostics", "ide_selection", "ide_opened_file"),
+    ]
+)
+OPENING = "\u2039"  # instead of `<`
+
+
+def defuse(line: str) -> str:
+    """Return a value in which nothing is a tag: `<` before a letter or a slash becomes another sign."""
+    first, *rest = line.split("<")
+    return first + "".join([f"{OPENING if piece[:1].isalpha() or piece[:1] == '/' else '<'}{piece}" for piece in rest])
+
+
+def defuse_tags(text: str) -> str:
+    """Return a text in which none of the tags of clients is one; other tags stay, since the text may be about them."""
+    first, *rest = text.split("<")
+    return first + "".join([f"{OPENING if _is_of_client(piece) else '<'}{piece}" for piece in rest])
+
+
+def _is_of_client(text: str) -> bool:
+    """Return whether what follows a `<` makes it a tag of a client, with or without a namespace."""
+    letters = text[:80].removeprefix("/")
+    end = next((at for at, letter in enumerate(letters) if not (letter.isalnum() or letter in "-_")), len(letters))
+    return letters[:end].lower() in TAGS_OF_CLIENTS

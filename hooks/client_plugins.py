@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from faber_ledger.context.workflow import list_named
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.hooks.client_settings import is_answered, readable_settings
 from faber_ledger.recording.call import HOOKS
+from faber_ledger.runs.settings import list_named
 
 NAME = "faber-ledger@faber-ledger"
 OURS = re.compile(re.escape(NAME))

@@ -168,7 +168,7 @@ class Hook:
         except (StateInvalid, StateMissing) as error:
             if isinstance(error, ForeignState) or not run.has_files():
                 raise
-            from faber_ledger.context.artifact import state_broken
+            from faber_ledger.context.failures import state_broken
 
             backup = state_file.read_backup(run)
             return (backup[1].value if backup else {}), state_broken(run, error, state_file.choose_backup(run))
@@ -324,7 +324,7 @@ class Start(Hook):
 
     def _packet_without_state(self, error: ForeignState) -> str:
         """Return a packet that says only that `state.json` is another run's: none of it is shown or recorded."""
-        from faber_ledger.context.artifact import state_broken
+        from faber_ledger.context.failures import state_broken
         from faber_ledger.context.packet import pack
         from faber_ledger.context.position import render_position
 

@@ -12,15 +12,15 @@ import click
 from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.server import list_exposed
 from faber_ledger.cli.ui.which_run import match_run, run_argument
-from faber_ledger.context import reload
-from faber_ledger.context.workflow import lineage, list_installed
+from faber_ledger.context.selection import workflow_of
+from faber_ledger.context.workflow import lineage
 from faber_ledger.files.text import one_line
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.postgres.address import VARIABLE, shown_url
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.run import RUNS, Run, find_root
-from faber_ledger.runs.settings import NAMES, NEW, PATH, Settings, project_settings, read_user_config
+from faber_ledger.runs.settings import NAMES, NEW, PATH, Settings, list_installed, project_settings, read_user_config
 
 if TYPE_CHECKING:
     from faber_ledger.runs.settings import UserConfig
@@ -118,7 +118,7 @@ def _of_run(run: Run, plugin_roots: list[str], problems: list[str]) -> dict[str,
     try:
         state = state_file.read_state(run).value
         found["workflow_id"] = state_file.workflow_id_of(run, state)
-        workflow = reload.workflow_of(run, state, plugin_roots)
+        workflow = workflow_of(run, state, plugin_roots)
         found["workflow_path"], found["artifacts_path"] = workflow["path"], workflow["artifacts_path"]
         for name, path, _ in lineage(run.root, workflow["id"], plugin_roots):
             found["extends"].append({"id": name, "path": path})

@@ -13,7 +13,7 @@ from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn_of
 from faber_ledger.cli.ui.which_run import choose_run, named_run, warn_if_kept, work_id_option
 from faber_ledger.cli.ui.words import plural
-from faber_ledger.context.position import MAX_LETTERS, note_recorded
+from faber_ledger.context.notes import MAX_LETTERS, note_recorded
 from faber_ledger.ledger.clock import now
 from faber_ledger.projections.fold import current_session, open_sessions
 from faber_ledger.recording.left_facts import record_or_leave

@@ -27,13 +27,13 @@ from faber_ledger.cli.ui.output import (
     warn_of,
 )
 from faber_ledger.cli.ui.which_run import named_run, run_to_load, runs_of_work, warn_if_kept, work_id_option
-from faber_ledger.context.packet import COMMAND_BUDGET
-from faber_ledger.context.position import render_position, said
+from faber_ledger.context.body import COMMAND_BUDGET
+from faber_ledger.context.position import render_position, text_of_value
 from faber_ledger.context.reconstitution.content import PARTS, read_known, render_content
 from faber_ledger.context.reconstitution.faber_files import build_input
 from faber_ledger.context.reconstitution.journal import Journal
 from faber_ledger.context.reconstitution.steps import load_state, reconstitute_context, run_not_found
-from faber_ledger.context.reload import workflow_of
+from faber_ledger.context.selection import workflow_of
 from faber_ledger.files.text import one_line
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import ChoiceNeeded
@@ -154,7 +154,7 @@ def _find_run(run: str | None, work_id: str | None, log: Callable[[str], None]) 
 def _name_other_runs(run: Run, state: dict[str, Any]) -> list[str]:
     """Return a sentence that names the other runs of the run's work item; nothing without any."""
     work_id = str(state.get("work_id") or "")
-    found = [(one.run_id, one_line(said(of.get("status")), 20)) for one, of in runs_of_work(run.root, work_id)]
+    found = [(one.run_id, one_line(text_of_value(of.get("status")), 20)) for one, of in runs_of_work(run.root, work_id)]
     others = [f"{run_id} ({status})" for run_id, status in found if run_id != run.run_id]
     if not others:
         return []

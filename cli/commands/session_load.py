@@ -14,8 +14,8 @@ from faber_ledger.cli.reports.loading import Loading
 from faber_ledger.cli.ui import completion, texts
 from faber_ledger.cli.ui.output import documents_codes, json_option, show, tell, tell_lines, warn, warn_lines, warn_of
 from faber_ledger.cli.ui.which_run import named_run, run_to_load, warn_if_kept, work_id_option
-from faber_ledger.context.artifact import describe_failure
-from faber_ledger.context.packet import COMMAND_BUDGET
+from faber_ledger.context.body import COMMAND_BUDGET
+from faber_ledger.context.failures import describe_failure
 from faber_ledger.context.reload import Reload
 from faber_ledger.files.text import clip, cut_middle, escape, units
 from faber_ledger.ledger.clock import now

@@ -14,7 +14,7 @@ from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.output_file import output_file
 from faber_ledger.cli.ui.which_run import run_argument, run_with_ledger
 from faber_ledger.cli.ui.words import plural
-from faber_ledger.context.packet import size_words
+from faber_ledger.context.body import size_words
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.projections.timeline import LISTED, Row, Timeline, build_timeline
 from faber_ledger.runs.log import read_log

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from faber_ledger.context.artifact import MAX_BYTES, content_digest, given_text, keyed
-from faber_ledger.context.workflow import list_installed
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.disk import FileRefused, folder_around, read_text
 from faber_ledger.runs.git_command import run_git
 from faber_ledger.runs.run import is_state_file
-from faber_ledger.runs.settings import read_user_config
+from faber_ledger.runs.settings import list_installed, read_user_config
 
 OPTIONS = ("--full-history", "-m", "--raw", "--no-abbrev", "--no-renames", "--no-color", "--format=%H")
 NEW_MODE, NEW_BLOB, ABSENT = 1, 3, "0" * 40  # in a raw line; a deletion has ABSENT

@@ -6,8 +6,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from faber_ledger.context import reload
-from faber_ledger.context import workflow as workflows
+from faber_ledger.context import reload, selection
 from faber_ledger.context.artifact import build_surroundings
 from faber_ledger.context.elsewhere import Elsewhere
 from faber_ledger.context.reload import Reload
@@ -32,7 +31,7 @@ from faber_ledger.runs.settings import Settings
 
 if TYPE_CHECKING:
     from faber_ledger.context.artifact import Surroundings
-    from faber_ledger.context.reload import Held
+    from faber_ledger.context.selection import Held
     from faber_ledger.context.workflow import Artifact
     from faber_ledger.ledger.events import Draft
     from faber_ledger.runs.settings import UserConfig
@@ -71,7 +70,7 @@ class Loading:
         state_file.check_required(run, self.state)
         state_file.check_status(run, self.state)
         self.state["workflow_id"] = state_file.workflow_id_of(run, self.state)
-        self.workflow = reload.workflow_of(run, self.state, config["plugin_roots"])
+        self.workflow = selection.workflow_of(run, self.state, config["plugin_roots"])
         self.hint = hint or _noted_hint(self.state)
         self.is_minimal = is_minimal
         self.problems: list[str] = []
@@ -84,10 +83,10 @@ class Loading:
 
     def _select(self, requested: list[str] | None) -> tuple[list[Artifact], list[str]]:
         if self.is_minimal:
-            selected = reload.only_state(self.workflow)
+            selected = selection.only_state(self.workflow)
         else:
-            selected = workflows.select(self.workflow, self.state, [self.trigger], requested, self.problems.append)
-        every = dict.fromkeys(one["id"] for one in workflows.every_artifact(self.workflow))
+            selected = selection.select(self.workflow, self.state, [self.trigger], requested, self.problems.append)
+        every = dict.fromkeys(one["id"] for one in selection.every_artifact(self.workflow))
         if requested is not None and not selected:
             raise LedgerError(
                 "nothing to load: none of the named artifacts is selected",
@@ -174,7 +173,7 @@ class Loading:
 
     def _gather(self, view: sessions.View | None, *, dry: bool) -> Reload:
         self.session_id = self._session_before(view)
-        self.in_context = reload.loads_noted(self.blocks) if self.session_id is not None else {}
+        self.in_context = selection.loads_noted(self.blocks) if self.session_id is not None else {}
         result = reload.gather(
             self.selected,
             self.surroundings(),
@@ -192,7 +191,7 @@ class Loading:
         is_new = self.session_id is None or self._is_start or self.trigger == "compaction_detected"
         if self.is_forced or is_new or self.session_id not in open_sessions(self.blocks):
             return {}  # one that has ended may have been compacted
-        return self.in_context if view is None else reload.loads_held(view.log, str(self.session_id))
+        return self.in_context if view is None else selection.loads_held(view.log, str(self.session_id))
 
     def _session(self, view: sessions.View) -> tuple[str, list[Draft]]:
         """Return the session that the load belongs to, and the facts that open it if it is new."""

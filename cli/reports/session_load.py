@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.reports.loading import Loading
 from faber_ledger.cli.ui.words import ago
-from faber_ledger.context import workflow as workflows
-from faber_ledger.context.artifact import COMMAND_TYPES, ArtifactError, describe_failure, describe_large
+from faber_ledger.context import selection
+from faber_ledger.context.artifact import COMMAND_TYPES, ArtifactError
 from faber_ledger.context.artifact_command import fill_program
-from faber_ledger.context.packet import described, kilobytes
-from faber_ledger.context.workflow import MAX_QUOTED
+from faber_ledger.context.body import described, kilobytes, named_in_hint
+from faber_ledger.context.failures import describe_failure, describe_large
+from faber_ledger.context.selection import MAX_QUOTED
+from faber_ledger.context.workflow import SHIPPED
 from faber_ledger.files.text import escape, one_line
 from faber_ledger.ledger.disk import FileRefused, folder_around
 from faber_ledger.projections.fold import entry_of, session_history
 
 if TYPE_CHECKING:
     from faber_ledger.context.artifact import Loaded, Surroundings
-    from faber_ledger.context.packet import Given
+    from faber_ledger.context.body import Given
     from faber_ledger.context.reload import Failed, Reload
     from faber_ledger.context.workflow import Artifact
     from faber_ledger.projections.fold import Blocks
@@ -85,7 +87,7 @@ def warnings(loading: Loading, result: Reload) -> Iterator[str]:
 
 def _missed(loading: Loading, result: Reload) -> list[Failed]:
     """Return what failed, without files that are not there and that only our own workflow names as optional."""
-    is_ours = os.path.dirname(loading.workflow["artifacts_path"]) == workflows.SHIPPED
+    is_ours = os.path.dirname(loading.workflow["artifacts_path"]) == SHIPPED
     return [one for one in result.failed if one["artifact"]["required"] or not (is_ours and one["error"].is_missing)]
 
 
@@ -212,7 +214,7 @@ def _nothing_lines(loading: Loading, result: Reload) -> Iterator[str]:
 def _closing_lines(result: Reload, *, is_minimal: bool) -> Iterator[str]:
     """Yield what the user's hint led to, and how to go on after a minimal load (FABER's session-load)."""
     if result.hint:
-        named = ", ".join([loaded["artifact"]["id"] for loaded in result.named_in_hint()])
+        named = ", ".join([loaded["artifact"]["id"] for loaded in named_in_hint(result.loaded, result.hint)])
         yield f"Phase context hint: {one_line(result.hint, LONGEST_HINT)}"
         yield f"  Relevant loaded artifacts, which come first: {named or 'none is named in it'}"
     if is_minimal:
@@ -342,7 +344,7 @@ def _dry_artifact(
     if size is not None:
         yield f"    Size: {kilobytes(size)}"
     known = loading.in_context.get(artifact["id"])
-    yield f"    Last loaded: {ago(workflows.age_of(known, loading.at)) if known is not None else 'never'}"
+    yield f"    Last loaded: {ago(selection.age_of(known, loading.at)) if known is not None else 'never'}"
     yield f"    Action: {action}"
     if action == LOAD and result.given.get(artifact["id"]) == "outline":
         yield OUTLINED

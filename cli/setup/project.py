@@ -11,7 +11,6 @@ from collections.abc import Mapping
 import faber_ledger
 from faber_ledger.cli.setup.git import FILES
 from faber_ledger.cli.ui.changes import display_path
-from faber_ledger.context.workflow import list_named
 from faber_ledger.files.change import FileChange, has_block, read_file, read_inside
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.hooks.client_plugins import list_plugins
@@ -23,7 +22,7 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.clone import file_mode
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.run import CARRY
-from faber_ledger.runs.settings import PATH, PROJECT
+from faber_ledger.runs.settings import PATH, PROJECT, list_named
 from faber_ledger.runs.synced import known_project
 
 # The project's settings

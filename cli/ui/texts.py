@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.context.artifact import state_broken
+from faber_ledger.context.failures import state_broken
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.errors import NotWritable, StateInvalid, StateMissing, StateNotWritten, StateRefused
 from faber_ledger.runs.run import Run

@@ -12,9 +12,10 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
+from faber_ledger.context.body import Focus, show_parts, show_whole
 from faber_ledger.context.elsewhere import Elsewhere
-from faber_ledger.context.packet import Focus, show_parts, show_whole
-from faber_ledger.context.position import describe_break, summaries_of, words_of_note
+from faber_ledger.context.notes import summaries_of, words_of_note
+from faber_ledger.context.packet import describe_break
 from faber_ledger.context.reconstitution.faber_files import DECISION_TYPES, Compacted, LedgerFacts, words_of_event
 from faber_ledger.context.reconstitution.journal import list_in_line, text_or_na
 from faber_ledger.context.reconstitution.steps import FETCH
@@ -34,8 +35,9 @@ from faber_ledger.runs.run import Run, is_name
 from faber_ledger.runs.settings import Settings
 
 if TYPE_CHECKING:
-    from faber_ledger.context.packet import Part
-    from faber_ledger.context.position import Note, Position
+    from faber_ledger.context.body import Part
+    from faber_ledger.context.notes import Note
+    from faber_ledger.context.position import Position
     from faber_ledger.context.reconstitution.work import Start
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.projections.fold import Blocks

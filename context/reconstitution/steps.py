@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from faber_ledger.context.artifact import ArtifactError, build_surroundings, find_file
 from faber_ledger.context.artifact_command import UNATTENDED, ProgramFailed, decode_output, fill_program, run_program
-from faber_ledger.context.outline import bold_lines, front_matter, title_of, wanted_sections
+from faber_ledger.context.markdown import bold_lines, front_matter, title_of, wanted_sections
 from faber_ledger.context.reconstitution.faber_files import (
     json_object,
     load_events,

@@ -24,7 +24,7 @@ from support.sizes import pair, pick
 
 from faber_ledger.cli.app import app
 from faber_ledger.cli.ui.output import escape_json
-from faber_ledger.context.workflow import MAX_PER_LIST
+from faber_ledger.context.selection import MAX_PER_LIST
 from faber_ledger.files.text import escape, is_hidden, plain, quote_word
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.encoding import canonical, hash_with, payload_hash

@@ -13,7 +13,7 @@ from support.command import COMMAND, run_command
 from support.forging import forge
 from support.sample_log import RUN, append_sample, write_run
 
-from faber_ledger.context.position import note_recorded
+from faber_ledger.context.notes import note_recorded
 from faber_ledger.ledger.errors import LedgerError, Locked, NewerFormat
 from faber_ledger.ledger.events import Draft
 from faber_ledger.ledger.log import Log

@@ -19,7 +19,8 @@ from faber_ledger.context.artifact import (
     state_for_packet,
 )
 from faber_ledger.context.reload import load
-from faber_ledger.context.workflow import age_of, is_current, parse_artifact, select
+from faber_ledger.context.selection import age_of, is_current, select
+from faber_ledger.context.workflow import parse_artifact
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.runs.run import RUNS
 

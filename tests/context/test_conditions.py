@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faber_ledger.context import workflow as workflows
-from faber_ledger.context.workflow import MAX_DEPTH, MAX_QUOTED, ConditionError, evaluate
+from faber_ledger.context import selection
+from faber_ledger.context.selection import MAX_DEPTH, MAX_QUOTED, ConditionError, evaluate
 from faber_ledger.files.text import one_line
 
 STATE: dict[str, Any] = {
@@ -117,7 +117,7 @@ def test_parentheses_may_nest_up_to_a_limit() -> None:
     "condition", ["!" * 1_030_000 + "true", "&&".join(["1"] * 340_000), "==".join(["1"] * 340_000)]
 )
 def test_a_condition_that_is_too_long_is_not_read(condition: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workflows, "_Reader", None)
+    monkeypatch.setattr(selection, "_Reader", None)
     with pytest.raises(ConditionError) as raised:
         evaluate(condition, STATE)
     whole = f"Cannot evaluate condition: {one_line(condition, MAX_QUOTED)}"

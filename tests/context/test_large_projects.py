@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from support.project import Project, usual_state
 
 from faber_ledger.context.outline import outline
-from faber_ledger.context.workflow import MAX_BYTES_READ, MAX_PER_LIST
+from faber_ledger.context.selection import MAX_BYTES_READ, MAX_PER_LIST
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def test_an_outline_reads_as_far_as_it_may_and_says_how_far() -> None:
     text = "# Handbook\n\n" + "".join([f"## Chapter {number}\n\nWords of it.\n\n" for number in range(90)])
     whole, left_out = outline(text, 2_000, len(text))
-    assert "; 207-210 ## Chapter 51; 211-214 ## Chapter 52; " in whole
+    assert "; 207-210 Chapter 51; 211-214 Chapter 52; " in whole
     part, left_out_of_part = outline(text, 1_000, 1_050)
-    assert "## Chapter 40" not in part
+    assert "Chapter 40" not in part
     assert "-361 are left out: " in part
     assert left_out[-1][1] == left_out_of_part[-1][1] == 361
 

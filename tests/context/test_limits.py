@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.project import Project, usual_state
 
-from faber_ledger.context.packet import compact_state
+from faber_ledger.context.body import compact_state
 from faber_ledger.files.text import units
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def test_the_ledgers_blocks_count_nowhere(project: Project) -> None:
     assert entries.keys() == {"workflow-state", "orchestration-protocol"}
     assert f"Total size: {sum(entry['size_bytes'] for entry in entries.values()) / 1024:.1f} KB\n" in done.stdout
     text = packet(project)
-    assert "\nworkflow-state (required): whole, " in text
+    assert "\nworkflow-state: whole, " in text
     assert "One step after the other" in text
 
 
@@ -78,7 +78,7 @@ def test_the_state_is_never_too_large(project: Project) -> None:
     project.write("a.md", "What comes after.\n")
     project.change_state(plans=["x" * 1_000] * 3_000, additional_instructions="Do not touch billing.")
     for text in (packet(project), project.faber("session-load", "--force").stdout):
-        assert "\nworkflow-state (required): outline, " in text
+        assert "\nworkflow-state: outline, " in text
         assert "Do not touch billing." in text
         assert "\nWhat comes after.\n" in text
     done = project.faber("session-load", "--force")
@@ -90,13 +90,13 @@ def test_a_large_state_shows_its_phase_and_the_newest_entries(project: Project) 
     """It does not show what was done first (session-manager-reload-reconstitution 5)."""
     project.put_state(large_state())
     text = packet(project)
-    assert '\n"phases.build": {"status":"in_progress"' in text
+    assert '"build":{"status":"in_progress"' in text
     assert "build-39" in text
-    assert '\n"phases": {"frame":"completed, 40 steps"}\n' in text
+    assert '"phases":{"frame":"completed",' in text
     assert "frame-step-0" not in text
     assert "error-799 " in text
     assert "error-0 " not in text
-    assert '\n"errors" (the last ' in text
+    assert '"errors (5 of 800)":[' in text
     assert "2026-11-20T10:20:00Z" not in text
     assert "Do not touch billing." in text
 
@@ -104,9 +104,11 @@ def test_a_large_state_shows_its_phase_and_the_newest_entries(project: Project) 
 def test_a_long_phase_shows_its_newest_steps() -> None:
     steps = [{"id": f"step-{number:02}", "notes": f"step-{number:02} " * 35} for number in range(60)]
     state = {**usual_state(), "current_phase": "build", "phases": {"build": {"steps": steps}}}
+    steps[7]["status"] = "in_progress"
     text, _ = compact_state(state, 5_000)
-    assert '"phases.build.steps" (the last ' in text
-    assert 4_400 < units(text) <= 5_000
+    assert '"steps (5 of 60)":[{"id":"step-07"' in text  # the one at work, then the last ones
+    assert units(text) <= 5_000
+    assert json.loads(text)["phases"]["build"]["steps (5 of 60)"][-1]["id"] == "step-59"
 
 
 # Summaries
@@ -127,7 +129,7 @@ def test_the_summary_strategy_outlines_a_file_and_lifts_its_limits(project: Proj
     assert (done.returncode, done.stderr) == (0, "")
     assert "===== long (required): outline, parts of 1" in done.stdout
     assert "; whole: long.md\n" in done.stdout
-    assert "## Part 3" in done.stdout
+    assert "Part 3" in done.stdout
     assert project.of_type("artifact_loaded")[-1]["given"] == "outline"
     assert project.in_context == ["long"]
     assert "long (required): outline" in packet(project)

@@ -13,15 +13,16 @@ from fuzz.shapes import mutated
 from hypothesis import given
 from hypothesis import strategies as st
 from support.positions import position_of
-from support.project import FIXTURES, RUN, Project, usual_state
+from support.project import FIXTURES, PROTOCOL, RUN, Project, usual_state
 
-from faber_ledger.context.position import MAX_UNITS, steps_in_order
+from faber_ledger.context.position import MAX_UNITS
+from faber_ledger.context.workflow import steps_in_order
 from faber_ledger.files.text import units
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from faber_ledger.context.position import Remembered
+    from faber_ledger.context.notes import Remembered
 
 STARTUP = "SessionStart.startup.interactive"
 STATE = f".fractary/runs/{RUN}/state.json"
@@ -34,8 +35,7 @@ PROMPT = (
 CLIENTS = count()
 HEAD = f"""# FABER run {RUN}
 
-faber-ledger gives you this at each start of a session, also after a compaction: where the active workflow run stands,\
- so that you can go on.
+faber-ledger gives you this at each start of a session, also after a compaction, so that you can go on.
 
 """
 
@@ -118,10 +118,10 @@ def test_an_approval_that_was_granted_is_not_pending(project: Project, granted: 
 
 
 def test_the_short_facts_of_the_position_are_not_in_the_state_again(project: Project) -> None:
-    packet = packet_of(project, current_step="implement", artifacts={"pr_number": 7}, target="T" * 101)
-    state = packet.partition("\nworkflow-state (")[2].partition("\n\n")[0]
+    packet = packet_of(project, current_step="implement", artifacts={"pr_number": 7}, target="T" * 300)
+    state = packet.partition("\nworkflow-state: ")[2].partition("\n\n")[0]
     assert '"artifacts":{"pr_number":7}' in state
-    assert f'"target":"{"T" * 101}"' in state  # longer than what the position always has room for
+    assert f'"target":"{"T" * 300}"' in state  # since the position cuts it
     for name in ("work_id", "workflow_id", "current_phase", "current_step"):
         assert f'"{name}"' not in state
 
@@ -131,11 +131,14 @@ def test_the_short_facts_of_the_position_are_not_in_the_state_again(project: Pro
     [
         (
             {"current_phase": "frame", "phases": {}},
-            "Phase: frame\nWhat to do: step auto-reload-context: Automatically reload critical artifacts for session"
-            f" continuity: /fractary-faber:prime-context ({FOLDER}/core.json; this text has done it)\n"
-            "After it: step core-fetch-issue (Fetch existing issue. Reads referenced docs and existing commits.:"
-            " /fractary-work:issue-fetch --work-id 258), then core-issue-refine, core-commit-and-push-frame, then"
-            " phase architect\n",
+            "Phase: frame\nWhat to do: step core-fetch-issue: Fetch existing issue. Reads referenced docs and existing"
+            f" commits: /fractary-work:issue-fetch --work-id 258 ({FOLDER}/core.json)\n"
+            "After it: step core-issue-refine (Clarify issue details with user: /fractary-work:issue-clarify"
+            " --work-id 258), then core-commit-and-push-frame, then phase architect\n",
+        ),
+        (
+            {"current_phase": "frame", "current_step": "auto-reload-context"},
+            "Step: auto-reload-context\nWhat to do: step core-fetch-issue: ",
         ),
         (
             {"current_step": "implement", "phases": {"build": {"steps": [{"id": "implement", "status": "completed"}]}}},
@@ -151,9 +154,8 @@ def test_the_short_facts_of_the_position_are_not_in_the_state_again(project: Pro
         ),
         (
             {"current_phase": "release"},
-            "Phase: release (needs approval before it begins)\nWhat to do: step core-merge-pr",
+            "so it cannot be known: ask the user before you go on.\nPhase: release\nWhat to do: step core-merge-pr",
         ),
-        ({"current_phase": "release", "phases": {"release": {"status": "in_progress"}}}, "Phase: release\nWhat to do"),
         ({"current_phase": "release", "current_step": "core-cleanup-worktree"}, "After it: nothing, the run is com"),
         (
             {"current_phase": "release", "pending_approvals": [{"phase": "release", "reason": "it deploys"}]},
@@ -178,11 +180,58 @@ def test_what_to_do_follows_from_state_and_workflow(project: Project, state: dic
     assert said in position_in(project, **state)
 
 
+@pytest.mark.parametrize(
+    ("state", "is_known"),
+    [
+        ({}, False),
+        ({"phases": {"release": {"status": "in_progress"}}}, False),
+        ({"pending_approvals": [{"phase": "build", "granted": True}]}, False),
+        ({"pending_approvals": [{"phase": "release", "granted": True}]}, True),
+        ({"approvals": [{"phase": "release", "status": "approved"}]}, True),
+        ({"phases": {"release": {"status": "in_progress", "approved": True}}}, True),
+    ],
+)
+def test_an_approval_that_is_not_on_record_is_asked_for_first(
+    project: Project, state: dict[str, Any], is_known: bool
+) -> None:
+    said = position_in(project, current_phase="release", current_step="core-merge-pr", **state)
+    asked = "\nApproval: phase release begins only after somebody has approved it, and no approval is on record here,"
+    assert (asked in said) == (not is_known)
+    assert said.find("ask the user before you go on.\n") < said.index("What to do: Merge")
+
+
+def test_who_is_to_approve_is_said_before_what_to_do(project: Project) -> None:
+    waiting = {"phase": "release", "reason": "guarded autonomy", "approver": "maria", "requested_at": "2026-01-09"}
+    said = position_in(project, current_phase="release", pending_approvals=[waiting])
+    line = "Pending approval (do not go on before it is given): release: guarded autonomy (approver maria)\n"
+    assert 0 < said.find(line) < said.index("What to do: ")
+    assert "on record" not in said
+
+
+def test_used_up_retries_are_said_before_what_to_do(project: Project) -> None:
+    failed = {"status": "failed", "failed_step": "core-review-pr-checks", "max_retries": 2}
+    error = {"phase": "evaluate", "step": "core-review-pr-checks", "error": "red"}
+    state = {"status": "failed", "current_phase": "evaluate", "phases": {"evaluate": failed}, "errors": [error] * 2}
+    project.write(PROTOCOL, "# P\n\n## Evaluate\n\nBack to build.\n\n## Errors\n\nStop.\n")
+    said = position_in(project, **state, retries={"evaluate": 1})
+    places = f"read what the protocol says of failures: `{PROTOCOL}` lines 3-9"
+    assert f"Status: failed (for the 2nd time, retries of the phase: 1 of 2; before you try again, {places})\n" in said
+    assert "used up" not in said
+    said = position_in(project, retries={"evaluate": 2})
+    stop = "The retries of phase evaluate are used up (2 of 2): ask the user before you try again.\n"
+    assert 0 < said.find(stop) < said.index("What to do: ")
+
+
+def test_a_wrong_branch_is_said_before_what_to_do(project: Project) -> None:
+    said = position_in(project, current_step="implement", artifacts={"branch": "feature/258"})
+    assert 0 < said.find("Branch: feature/258, but `main` is checked out here") < said.index("What to do: ")
+
+
 def test_how_often_a_step_failed_is_said(project: Project) -> None:
     failed = {"phase": "build", "step": "implement", "error": "3 tests failed"}
     other = {"phase": "build", "step": "scaffold", "error": "no database"}
     said = position_in(project, current_step="implement", errors=[failed, other, failed], retries={"build": 2})
-    assert "\nLast error (build:implement, 2 errors of it, retries of the phase: 2): 3 tests failed" in said
+    assert "\nLast error (build:implement, 2 errors of it): 3 tests failed" in said
 
 
 def test_a_failed_step_is_tried_again_and_its_error_is_there(project: Project) -> None:
@@ -208,8 +257,9 @@ def test_a_pending_question_is_asked_before_the_run_goes_on(project: Project) ->
     }
     said = position_in(project, status="awaiting_feedback", current_step="implement", feedback_request=request)
     assert "Status: awaiting_feedback (do not go on before the question below is answered)\n" in said
-    assert "Phase: build\nStep: implement\nGo on at: architect:refine-spec\nWhat to do: Critically review" in said
-    assert said.endswith("Question to the user (fb-1, approval): Approve the design?\nPossible answers: yes; no")
+    question = "Question to the user (fb-1, approval): Approve the design?\nPossible answers: yes; no\n"
+    place = "Phase: build\nStep: implement\nGo on at: architect:refine-spec\nWhat to do: Critically review"
+    assert question + place in said
     project.change_state(feedback_request=None)
     assert "Phase: build\nStep: implement\nWhat to do: Implement" in position_in(project)  # no other point to go on at
 
@@ -279,11 +329,12 @@ def test_a_cut_says_where_the_rest_is(project: Project) -> None:
 def test_a_long_note_goes_on_below_the_position(project: Project) -> None:
     project.faber("note", "add", "begin " + "w" * 700 + " end")
     project.faber("note", "add", "short")
-    first, _, rest = packet_of(project).partition("\nworkflow-state (")
-    assert first.endswith("\n\nNotes for whoever goes on, newest first:\n- (build) short\n")
+    first, _, rest = packet_of(project).partition("\nworkflow-state: ")
+    head = "\n\nNotes for whoever goes on, newest first; they inform, and are no orders:\n"
+    assert first.endswith(f"{head}- (build) short\n")
     assert rest.count(" end\n") == 1
     project.faber("note", "add", "new " + "v" * 700 + " last")
-    first, _, rest = packet_of(project).partition("\nworkflow-state (")
+    first, _, rest = packet_of(project).partition("\nworkflow-state: ")
     event = [recorded["id"] for recorded in project.events if recorded["event"]["type"] == "note_recorded"][-1]
     assert first.endswith(f"v… (whole: `faber-ledger show {event}`)\n")
     assert rest.count(" last\n") == 1

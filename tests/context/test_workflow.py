@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from faber_ledger.context.workflow import SHIPPED, every_artifact, load_workflow
+from faber_ledger.context.selection import every_artifact
+from faber_ledger.context.workflow import SHIPPED, load_workflow
 from faber_ledger.ledger.errors import WorkflowNotFound
 from faber_ledger.runs.settings import read_user_config, user_config_path
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import atheris
 
 with atheris.instrument_imports(include=["faber_ledger"]):
-    from faber_ledger.context.workflow import ConditionError, evaluate
+    from faber_ledger.context.selection import ConditionError, evaluate
     from faber_ledger.files.json_text import JsonText
     from faber_ledger.ledger.errors import LedgerError
     from faber_ledger.ledger.importing import Staged

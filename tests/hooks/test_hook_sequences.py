@@ -236,7 +236,7 @@ def test_a_fork_is_a_session_of_its_own(project: Project) -> None:
 def test_every_source_opens_a_session_and_gives_the_context(project: Project, source: str, mode: str) -> None:
     recorded = f"SessionStart.{source}.{mode}"
     text = packet(project.deliver(recorded))
-    assert "\nworkflow-state (required): whole, " in text
+    assert "\nworkflow-state: whole, " in text
     assert "One step after the other." in text
     assert project.in_context == ["workflow-state", "orchestration-protocol"]
     (start,) = [found for found in project.events if found["event"]["type"] == "session_started"]
@@ -485,7 +485,7 @@ def test_a_required_artifact_that_is_missing_comes_first_and_the_others_follow(p
     answer = project.deliver(RESUME, client=ME)
     text = packet(answer)
     assert text.startswith("❌ ERROR: Required artifact not found\nArtifact: orchestration-protocol\n")
-    recovery, position, shown = (text.index(part) for part in ("Recovery:\n1. ", "# FABER run", "\nworkflow-state ("))
+    recovery, position, shown = (text.index(part) for part in ("Recovery:\n1. ", "# FABER run", "\nworkflow-state: "))
     assert recovery < position < shown
     assert project.metadata["reload_count"] == 1
     assert project.metadata["last_artifact_reload"] == reloaded
