@@ -144,7 +144,7 @@ def test_the_report_is_shortened_so_that_the_agent_gets_all_contents(project: Pr
     use_artifacts(project, count)
     shown = print_all(project, "--force")
     contents, _, report = shown.partition("\n===== end of the FABER context\n")
-    assert len(contents) > 24_000
+    assert len(contents) > 23_500
     assert "  ✓ decision-0 (as an outline)\n" in report
     assert "Resolved:" not in report
     assert "Session tracking:" not in report
