@@ -116,6 +116,7 @@ def state_broken(run: Run, error: LedgerError, backup: str) -> str:
     if "faber-ledger resolve" in error.hint:  # a backup has only one side
         return f"❌ ERROR: Cannot read state file\nPath: {path}\nError: {reason}\n\nRecovery:\n1. {error.hint}"
     has_backup = os.path.exists(backup)
+    restore = f" [faber-ledger project {run.run_id} --restore]" if has_backup else ""
     back = "" if has_backup else f"\n3. There is no backup: {escape(error.hint)}"
     return f"""\
 ❌ ERROR: Cannot read state file{"" if is_json else " - invalid JSON"}
@@ -126,4 +127,4 @@ Restore from backup if available
 
 Recovery:
 1. Check if backup exists: {run.shown(backup)}
-2. Restore from backup if available [faber-ledger project {run.run_id} --restore]{back}"""
+2. Restore from backup if available{restore}{back}"""

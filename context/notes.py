@@ -62,7 +62,7 @@ ANOTHER = "another clone"
 
 
 def note_recorded(
-    text: str, kind: Literal["note", "summary"], session_id: str | None, progress: Snapshot
+    text: str, kind: Literal["note", "summary", "decision"], session_id: str | None, progress: Snapshot
 ) -> NoteRecorded:
     """Return the event that records a note; raises NoteTooLong."""
     if len(text) > MAX_LETTERS:
@@ -84,6 +84,23 @@ def note_recorded(
     return note
 
 
+def note_of(recorded: Recorded) -> Note:
+    """Return a recorded note as packets and `reconstitute` show it."""
+    event: dict[str, Any] = {**recorded["event"]}
+    note: Note = {
+        "seq": recorded["seq"],
+        "event_id": recorded["id"],
+        "at": recorded["at"],
+        "kind": event["kind"],
+        "text": event["text"],
+        "phase": event.get("phase"),
+        "step": event.get("step"),
+    }
+    if "redacted" in recorded:
+        note["redacted"] = True
+    return note
+
+
 def notes_of(log: Log) -> tuple[list[Note], int]:
     """Return a run's newest notes, newest first, and how many others were read.
 
@@ -94,19 +111,7 @@ def notes_of(log: Log) -> tuple[list[Note], int]:
     for recorded in log.newest_notes():
         event = recorded["event"]
         if event["type"] == "note_recorded" and is_foldable(recorded):
-            notes.append(
-                {
-                    "seq": recorded["seq"],
-                    "event_id": recorded["id"],
-                    "at": recorded["at"],
-                    "kind": event["kind"],
-                    "text": event["text"],
-                    "phase": event.get("phase"),
-                    "step": event.get("step"),
-                }
-            )
-            if "redacted" in recorded:
-                notes[-1]["redacted"] = True
+            notes.append(note_of(recorded))
     notes.sort(key=lambda note: "redacted" in note and note["text"] == REDACTED)
     kept = notes[:NEWEST_NOTES]
     summaries = [note for note in notes if note["kind"] == "summary"]
@@ -207,8 +212,9 @@ def origin_of(text: Remembered) -> str:
     It is empty if nothing is known of that.
     """
     place = ":".join([part for part in (text["phase"], text["step"]) if part])
-    if text.get("kind") == "summary":
-        place = f"summary at {place}" if place else "summary"
+    kind = text.get("kind")
+    if kind in ("summary", "decision"):
+        place = f"{kind} at {place}" if place else kind
     known = [one_line(place, MAX_WHERE), f"from {one_line(text['where'], MAX_WHERE)}" if "where" in text else ""]
     return f"({defuse(', '.join(filter(None, known)))}) " if any(known) else ""
 

@@ -37,6 +37,7 @@ MAX_VALUE, MAX_PLACE, MAX_KIND, MAX_NAMED = 200, 160, 40, 12
 FACT, ORDER, MORE = range(3)  # ranks
 WHAT_THIS_IS = "faber-ledger gives you this at each start of a session, also after a compaction, so that you can go on."
 BELOW = "… (the rest: below)"
+WHAT_IS_OVER = "What faber-ledger has of this run, which is over."
 APPROVAL = "Pending approval (do not go on before it is given): "
 NOT_ON_RECORD = (
     "begins only after somebody has approved it, and no approval is on record here, so it cannot be known: ask the user"
@@ -78,7 +79,8 @@ def render_position(
         *([] if is_elsewhere else [place]),
         *_lines_about_trouble(run, state),
     ]
-    head = f"# FABER run {one_line(run.run_id, MAX_VALUE)}\n\n{WHAT_THIS_IS}\n\n"
+    what = WHAT_IS_OVER if state.get("status") in progress.FINISHED else WHAT_THIS_IS
+    head = f"# FABER run {one_line(run.run_id, MAX_VALUE)}\n\n{what}\n\n"
     if not notes:
         text, said = _fit([line for line in lines if line[1]], MAX_UNITS - units(head), "")
         return {"text": head + text, "other_notes": [], "said": said}
@@ -238,7 +240,9 @@ def _count_retries(state: dict[str, Any], workflow: Workflow | None, phase: str 
 
 
 def _lines_about_step(state: dict[str, Any], point: ResumePoint | None, steps: list[WorkflowStep]) -> list[Line]:
-    """Return the phase and the step, what there is to do, and what comes after it."""
+    """Return the phase and the step, what there is to do, and what comes after it; nothing of a run that is over."""
+    if state.get("status") in progress.FINISHED:
+        return []
     phase, step = progress.current_phase(state), progress.current_step(state)
     at = (point["phase"], point["step"]) if point else (phase, step)
     lines = [_line("Phase: ", phase or ""), _line("Step: ", step or "")]
@@ -331,6 +335,8 @@ def _line_about_place(run: Run, state: dict[str, Any]) -> tuple[Line, bool]:
     if not named:
         why = "the state names none" if "status" in state else "which one the run has is not known"
         return _line("Branch: ", here or "", f" (checked out here; {why})"), False
+    if state.get("status") in progress.FINISHED:
+        return _line("Branch: ", named), False
     tree = work_tree_of(run.root)
     if tree is None or named == here:
         return _line("Branch: ", named, " (checked out here)" if tree is not None else ""), False

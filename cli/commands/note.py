@@ -85,8 +85,8 @@ def add(
     writer = writer_of(root)
     with record_or_leave(run, at=now(), writer=writer, warn=warn_of) as recording:
         session_id = _own_session(recording.view, writer)
-        fact: NoteRecorded = note_recorded(written, "note", session_id, snapshot(recording.state))
-        fact["kind"], fact["text"] = kind, mask_text(written)
+        fact: NoteRecorded = note_recorded(written, kind, session_id, snapshot(recording.state))
+        fact["text"] = mask_text(written)
         (recorded,) = recording.append([{"event": fact, "client": client_of(os.environ)}])
     data = {"run_id": run.run_id, "id": recorded["id"], "at": recorded["at"], **recorded["event"]}
     lines = [f"✓ Recorded a {kind} on {run.run_id} ({plural(len(written), 'letter')})"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from faber_ledger.context.body import Focus, show_parts, show_whole
 from faber_ledger.context.elsewhere import Elsewhere
-from faber_ledger.context.notes import summaries_of, words_of_note
+from faber_ledger.context.notes import note_of, summaries_of, words_of_note
 from faber_ledger.context.packet import describe_break
 from faber_ledger.context.reconstitution.faber_files import DECISION_TYPES, Compacted, LedgerFacts, words_of_event
 from faber_ledger.context.reconstitution.journal import list_in_line, text_or_na
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from faber_ledger.context.notes import Note
     from faber_ledger.context.position import Position
     from faber_ledger.context.reconstitution.work import Start
-    from faber_ledger.ledger.events import Recorded
     from faber_ledger.projections.fold import Blocks
     from faber_ledger.projections.history import SessionSummary
 
@@ -447,18 +446,4 @@ def _read_starts(run: Run, blocks: Blocks) -> list[Start]:
 def _read_notes(run: Run) -> list[Note]:
     """Return all notes of a run, newest first."""
     found = find_events(partial(read_log, run), EventQuery(types=("note_recorded",)), newest_first=True)
-    return [_note_of(recorded) for recorded in found if is_foldable(recorded)]
-
-
-def _note_of(recorded: Recorded) -> Note:
-    event: dict[str, Any] = dict(recorded["event"])
-    note: Note = {
-        "seq": recorded["seq"],
-        "event_id": recorded["id"],
-        "at": recorded["at"],
-        "kind": event["kind"],
-        "text": event["text"],
-        "phase": event.get("phase"),
-        "step": event.get("step"),
-    }
-    return {**note, "redacted": True} if "redacted" in recorded else note
+    return [note_of(recorded) for recorded in found if is_foldable(recorded)]

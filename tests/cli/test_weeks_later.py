@@ -119,6 +119,8 @@ def test_the_whole_answer_has_no_warning_of_what_is_over(colleague: Project) -> 
     assert "No events found" not in done.stdout
     assert "first session" not in done.stdout
     assert "Two phones show one list." in done.stdout
+    assert "so that you can go on" not in done.stdout
+    assert "ask where it is" not in done.stdout
 
 
 def test_a_second_run_of_the_work_item_names_the_first(colleague: Project, tmp_path: Path) -> None:
