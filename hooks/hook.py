@@ -49,8 +49,10 @@ class Hook:
     """One hook call about `run`; `warn` prints a message and logs it.
 
     `active` is the active run, None if the client's earlier session says the run. `seen` is what this clone knew of the
-    client before.
+    client before. `is_repeat` says that another hook has the same delivery.
     """
+
+    is_repeat = False
 
     def __init__(
         self,
@@ -289,6 +291,7 @@ class Start(Hook):
             self._report(error)
         else:
             if is_repeated:
+                self.is_repeat = True
                 return None
             note_use(self.run.root, self.run.run_id)
             self._name_run()
@@ -303,13 +306,18 @@ class Start(Hook):
         """Return the user's line, of at most 120 characters for ids of up to 60: run, phase, what is wrong most."""
         phase, branch, root = current_phase(state), branch_name(state), self.run.root
         checkout, count = self._arrival["checkout"] if self._arrival is not None else None, len(self._warnings)
+        is_new = is_set_up_unchecked(root)
+        if is_new:
+            from faber_ledger.runs.set_up import line_to_set_up  # only the first start of a clone looks
+
+            is_new = line_to_set_up(root) is not None
         found = {  # in at most 16 letters; `status` and `doctor` say all of it
             "not recorded": not self._is_recorded,
             "files not here": self.run.is_kept,
             "wrong branch": checkout is not None and branch not in (None, "", checkout["branch"]),
             "bad active file": self._active is not None and self._active.problem,
             "artifact missing": self._lacks_artifact,
-            "not set up": is_set_up_unchecked(root) and _lacks_set_up(root),
+            "not set up": is_new,
             "not sent": self._unsent,
             "redacted events": any(["redacted elsewhere" in warning for warning in self._warnings]),
             f"{count} warning{'s' if count > 1 else ''}": count,
@@ -395,9 +403,3 @@ class Start(Hook):
 
         if self.run.run_id in read_used_runs(self.run.root).taken_up:
             name_if_none_is(self.run.root, active, self.run.run_id, self.warn)
-
-
-def _lacks_set_up(root: str) -> bool:
-    from faber_ledger.runs.set_up import line_to_set_up  # only the first start of a clone looks
-
-    return line_to_set_up(root) is not None

@@ -139,7 +139,7 @@ def _record(call: Call, log: _Log) -> None:
     if subject.active is not None and subject.active.problem and call.hook == "SessionStart":
         hook.warn(subject.active.problem)
     answer = hook.answer()
-    _print(call, answer)
+    _print(call, answer if hook.is_repeat else _with_set_up_line(call, log.root, answer))
     hook.finish()
 
 
