@@ -306,8 +306,7 @@ class Start(Hook):
         """Return the user's line, of at most 120 characters for ids of up to 60: run, phase, what is wrong most."""
         phase, branch, root = current_phase(state), branch_name(state), self.run.root
         checkout, count = self._arrival["checkout"] if self._arrival is not None else None, len(self._warnings)
-        is_new = is_set_up_unchecked(root)
-        if is_new:
+        if is_new := is_set_up_unchecked(root):
             from faber_ledger.runs.set_up import line_to_set_up  # only the first start of a clone looks
 
             is_new = line_to_set_up(root) is not None
@@ -338,8 +337,7 @@ class Start(Hook):
 
         self.warn(f"{error.message} - {error.hint}")
         problem = state_broken(self.run, error, state_file.choose_backup(self.run))
-        budget = self._settings().packet_budget
-        return pack(render_position(self.run, {}), [], [problem], budget=budget)[0]
+        return pack(render_position(self.run, {}), [], [problem], budget=self._settings().packet_budget)[0]
 
     def _gather(self, state: dict[str, Any], *, is_state_read: bool) -> Reload:
         """Load the run's artifacts; none if a bug of ours stops it, since the position can be shown all the same."""
@@ -396,10 +394,8 @@ class Start(Hook):
 
     def _name_run(self) -> None:
         """Name the run in the active file, if it was found by its branch or its author and this clone took it up."""
-        active = self._active
-        if active is None or active.is_named:
-            return
-        from faber_ledger.runs.active import name_if_none_is
+        active, root = self._active, self.run.root
+        if active is not None and not active.is_named and self.run.run_id in read_used_runs(root).taken_up:
+            from faber_ledger.runs.active import name_if_none_is
 
-        if self.run.run_id in read_used_runs(self.run.root).taken_up:
-            name_if_none_is(self.run.root, active, self.run.run_id, self.warn)
+            name_if_none_is(root, active, self.run.run_id, self.warn)
