@@ -40,8 +40,7 @@ if TYPE_CHECKING:
 
 
 # A hook must not be noticed, and the client kills SessionEnd after 1.5 seconds: what takes longer waits in the inbox.
-WAIT_SECONDS = 3.0
-WAIT_SECONDS_AT_THE_END = 1.0
+WAIT_SECONDS, WAIT_SECONDS_AT_THE_END = 3.0, 1.0
 REFUSALS = (LedgerError, OSError, sqlite3.Error, OutOfTime)
 
 
