@@ -13,7 +13,7 @@ from faber_ledger.cli.commands.run_finish import finish
 from faber_ledger.cli.commands.run_start import resume, start
 from faber_ledger.cli.reports.run_list import count_events, list_runs, places_of
 from faber_ledger.cli.sync.arrival import list_remote_runs, required_remote
-from faber_ledger.cli.sync.carried import forget_at_remote
+from faber_ledger.cli.sync.forgetting import forget_at_remote
 from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.texts import START_ONE
 from faber_ledger.cli.ui.words import events_shown, plural, table

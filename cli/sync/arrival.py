@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from faber_ledger.cli.sync.carried import Warn, absorb_commit
+from faber_ledger.cli.sync.ref_intake import Warn, absorb_commit
 from faber_ledger.cli.sync.refs import METADATA, STATE, Remote, decoded_name, read, ref_name
-from faber_ledger.cli.sync.versions import DESCRIBED, FOLDER, RUN, fields_of
+from faber_ledger.cli.sync.versions import DESCRIBED, FOLDER, RUN, digest_of, fields_of
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.command_errors import AmbiguousRun, GitFailed
 from faber_ledger.ledger.encoding import loads
@@ -18,6 +18,8 @@ from faber_ledger.runs.git import project_key, work_tree_of
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run, is_run_id, path_form
+from faber_ledger.runs.sent import Sent
+from faber_ledger.runs.state_file import read_state
 
 
 class RemoteRun(NamedTuple):
@@ -86,8 +88,8 @@ def bring_run_from_refs(root: str, text: str, warn: Warn) -> str | None:
 def bring_runs(remote: Remote, root: str, wanted: list[RemoteRun], warn: Warn) -> list[Run]:
     """Fetch runs, absorb their logs, and write the files that are missing here; return those that came.
 
-    Of a state that is here only our two blocks change. Raises GitFailed; and LedgerError of a single run, while of
-    several one that cannot be absorbed is a warning.
+    Of a state that is here only our two blocks change, unless `absorb_commit` takes the ref's. Raises GitFailed; and
+    LedgerError of a single run, while of several one that cannot be absorbed is a warning.
     """
     remote.fetch([one.name for one in wanted])
     brought = []
@@ -131,6 +133,10 @@ def _write_missing(run: Run, files: dict[str, str], warn: Warn) -> None:
 def _write_state(run: Run, text: str) -> None:
     with read_log(run) as log:
         write_missing_state(run, text, log)
+    sent = Sent(run)
+    sent.note_state(run)
+    sent.digest = digest_of(read_state(run).value)
+    sent.save()
 
 
 def _write_metadata(run: Run, text: str) -> None:

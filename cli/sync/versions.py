@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from faber_ledger.cli.sync.refs import LARGEST, LEDGER, METADATA, STATE, Remote, read
 from faber_ledger.files.text import one_line
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.disk import FileRefused, read_regular
-from faber_ledger.ledger.encoding import loads
+from faber_ledger.ledger.encoding import loads, sha256
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log
+from faber_ledger.recording.server_state import content_of
 from faber_ledger.runs.active import Here
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.git import project_key
@@ -18,6 +20,7 @@ from faber_ledger.runs.progress import current_phase
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.sent import Sent
 from faber_ledger.runs.state_file import parse_state, read_state
+from faber_ledger.runs.tree_note import shape_of
 
 LONGEST_FIELD = 200
 RUN, FOLDER = "Run", "Folder"
@@ -50,6 +53,7 @@ def files_to_send(remote: Remote, run: Run, sent: Sent, parent: str) -> tuple[di
         state: dict[str, Any] = read_state(run).value
     except LedgerError:
         state = {}
+    ours = state
     try:
         files[METADATA] = read_regular(run.metadata_path, LARGEST[METADATA])
     except (FileRefused, OSError):
@@ -69,22 +73,38 @@ def files_to_send(remote: Remote, run: Run, sent: Sent, parent: str) -> tuple[di
             state = parse_state(run, there.get(STATE, b"")).value if is_newer else state
         except LedgerError:
             pass  # ours is better than one that nobody can read
+    if state and state is ours:
+        sent.digest = digest_of(state)
     return state, files
 
 
-def updated_at_of(path: str | None) -> str:
-    """Return the time of a fetched state in UTC; empty if it says none, or is not readable."""
-    if path is None:
-        return ""
+def state_of(path: str | None) -> dict[str, Any]:
+    """Return a fetched state; empty if there is none, or it is not readable."""
     try:
-        with open(path, "rb") as file:
-            seconds = seconds_of(loads(file.read().decode()).get("updated_at"))
-    except (ValueError, AttributeError, RecursionError):
-        return ""
-    return "" if seconds is None else utc_text(seconds)
+        with open(path or os.devnull, "rb") as file:
+            found = loads(file.read().decode())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def time_of(state: dict[str, Any]) -> str:
     """Return a state's time in UTC; empty if it says none."""
     seconds = seconds_of(state.get("updated_at"))
     return "" if seconds is None else utc_text(seconds)
+
+
+def digest_of(state: dict[str, Any]) -> str:
+    """Return what tells whether a state has changed, but for what is ours; raises RecursionError."""
+    return sha256(content_of(state).encode()).hexdigest()
+
+
+def is_state_due(run: Run, sent: Sent) -> bool:
+    """Return whether the state here is newer than the remote's, or has changed since it was exchanged."""
+    try:
+        state = read_state(run).value
+        at = time_of(state)
+        has_changed = sent.digest != "" and at == sent.updated_at and sent.state != shape_of(run.state_path)
+        return at > sent.updated_at or (has_changed and digest_of(state) != sent.digest)
+    except (LedgerError, RecursionError):
+        return False
