@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from faber_ledger.cli.sync.ref_intake import Warn, absorb_commit
 from faber_ledger.cli.sync.refs import METADATA, STATE, Remote, decoded_name, read, ref_name
-from faber_ledger.cli.sync.versions import DESCRIBED, FOLDER, RUN, digest_of, fields_of
+from faber_ledger.cli.sync.versions import DESCRIBED, FOLDER, RUN, STATE_PATH, digest_of, fields_of
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.command_errors import AmbiguousRun, GitFailed
 from faber_ledger.ledger.encoding import loads
@@ -15,7 +15,7 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.server_state import write_missing_state
 from faber_ledger.runs.carry import sender_of
 from faber_ledger.runs.git import project_key, work_tree_of
-from faber_ledger.runs.layouts import find_run
+from faber_ledger.runs.layouts import find_run_from
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run, is_run_id, path_form
 from faber_ledger.runs.sent import Sent
@@ -95,7 +95,8 @@ def bring_runs(remote: Remote, root: str, wanted: list[RemoteRun], warn: Warn) -
     brought = []
     with read(remote.top, [one.commit for one in wanted]) as commits:
         for one, commit in zip(wanted, commits, strict=True):
-            run = find_run(root, one.run_id)
+            state = fields_of(commit.message).get(STATE_PATH, "") if commit is not None else ""
+            run = find_run_from(root, one.run_id, state)
             try:
                 absorb_commit(run, one.commit, commit, remote.name, warn)
             except LedgerError as error:

@@ -17,13 +17,13 @@ from faber_ledger.runs.active import Here
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.git import project_key
 from faber_ledger.runs.progress import current_phase
-from faber_ledger.runs.run import Run
+from faber_ledger.runs.run import LONGEST_ID, Run
 from faber_ledger.runs.sent import Sent
 from faber_ledger.runs.state_file import parse_state, read_state
 from faber_ledger.runs.tree_note import shape_of
 
-LONGEST_FIELD = 200
-RUN, FOLDER = "Run", "Folder"
+RUN, FOLDER, STATE_PATH = "Run", "Folder", "State"
+LONGEST_FIELD, LONGEST = 200, {RUN: LONGEST_ID, STATE_PATH: 3 * LONGEST_ID}  # of a field; a cut id is another run's
 DESCRIBED = ("Work-Item", "Branch", "Status", "Phase", "Writer")
 
 
@@ -32,15 +32,16 @@ def message_of(run: Run, state: dict[str, Any], log: Log) -> str:
     branches = Here(run.root).branches_of(run, log)
     branch = branches[0] if branches else None
     values = (state.get("work_id"), branch, state.get("status"), current_phase(state), writer_of(run.root))
-    fields = {RUN: run.run_id, FOLDER: project_key(run.root), **dict(zip(DESCRIBED, values, strict=True))}
-    lines = [f"{name}: {one_line(value, LONGEST_FIELD)}" for name, value in fields.items() if value]
+    place = {RUN: run.run_id, STATE_PATH: run.shown(run.state_path), FOLDER: project_key(run.root)}
+    fields = {**place, **dict(zip(DESCRIBED, values, strict=True))}
+    lines = [f"{name}: {one_line(value, LONGEST.get(name, LONGEST_FIELD))}" for name, value in fields.items() if value]
     return "\n".join([run.run_id, "", *lines, ""])
 
 
 def fields_of(message: str) -> dict[str, str]:
     """Return what a commit's message, which is anybody's, says of the run."""
     pairs = [line.partition(": ")[::2] for line in message.splitlines() if ": " in line]
-    return {name: one_line(value, LONGEST_FIELD) for name, value in pairs}
+    return {name: one_line(value, LONGEST.get(name, LONGEST_FIELD)) for name, value in pairs}
 
 
 def files_to_send(remote: Remote, run: Run, sent: Sent, parent: str) -> tuple[dict[str, Any], dict[str, str | bytes]]:
