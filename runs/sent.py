@@ -34,6 +34,7 @@ class Sent:
     """
 
     def __init__(self, run: Run) -> None:
+        self._run = run
         self.path = os.path.join(run.private_folder, SENT)
         self.remote = self.commit = self.heads = self.updated_at = self.digest = self.problem = ""
         self.events = 0
@@ -54,8 +55,12 @@ class Sent:
         except (FileRefused, OSError, ValueError, TypeError, LookupError, RecursionError):
             self.log = None
 
-    def save(self) -> None:
-        """Write the note; one that cannot be written, or is lost, costs a comparison."""
+    def save(self, *, is_purged: bool = False) -> None:
+        """Write the note; one that cannot be written, or is lost, costs a comparison.
+
+        `redact` may have set `must_purge` meanwhile, without a lock: it stays set unless the ref `is_purged`.
+        """
+        self.must_purge = not is_purged and (self.must_purge or Sent(self._run).must_purge)
         content = {
             "remote": self.remote,
             "commit": self.commit,

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from faber_ledger.cli.sync.arrival import remote_of
-from faber_ledger.cli.sync.purge import Purge, purge_refs, send_run
+from faber_ledger.cli.sync.purge import Purge, note_due, purge_refs, send_run
 from faber_ledger.cli.sync.refs import METADATA, STATE
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn, warn_of
@@ -86,6 +86,7 @@ def redact(
         return
     if is_new and not yes:
         _confirm(f"Remove the payload of event {plan.target}? No copy of it is kept here.", as_json=as_json)
+    note_due(chosen, plan.target)
     outcome = redact_event(
         chosen,
         lambda log: plan_redaction(log, name, reason),

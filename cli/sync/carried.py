@@ -273,8 +273,8 @@ def _note_pushed(one: Carried, sent: Sent, commit: str, pushed: Pushed, remote: 
         warn(f"{one.run.run_id}: {remote.name} does not replace the ref, so it keeps what was redacted: {pushed.why}")
         purging = Sent(one.run)
         # The next commit is a child of the one that is there, which `redact` may have left without a ref here.
-        purging.must_purge, purging.commit = False, ""
-        purging.save()
+        purging.commit, one.may_purge = "", False
+        purging.save(is_purged=True)
         return True
     if pushed.why is not None:
         one.fail(pushed.why)
@@ -283,7 +283,7 @@ def _note_pushed(one: Carried, sent: Sent, commit: str, pushed: Pushed, remote: 
     if sent.must_purge:
         delete_refs(remote.top, [remote.fetched(ref_name(one.run.run_id))])
     sent.commit, sent.at, sent.problem = commit, now(), ""
-    sent.is_forgotten = sent.must_purge = False
-    sent.save()
+    sent.is_forgotten = False
+    sent.save(is_purged=sent.must_purge)
     one.has_sent, one.why, one.code = True, None, 0
     return False
