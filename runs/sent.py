@@ -108,8 +108,9 @@ def describe_unsent(run: Run, log: Log, *, is_start: bool) -> str | None:
     sent = Sent(run)
     is_there = sent.remote == consent.remote
     if sent.is_forgotten:
-        resent = f"its ref was deleted at {consent.remote}: `faber-ledger sync {run.run_id}` sends it again"
-        return None if is_start else resent
+        again = "was sent again by another clone" if sent.commit else "is sent by name alone"
+        what = f"its ref, which was deleted at {consent.remote}, {again}: `faber-ledger sync {run.run_id}` sends it"
+        return None if is_start else what
     count = log.count_events() - (sent.events if is_there else 0)
     if count <= 0:
         return None

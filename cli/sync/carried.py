@@ -126,7 +126,7 @@ def _note_problem(failed: Iterable[Carried], remote: Remote, message: str) -> No
     """Note why runs were not sent, for the next start and for `status`."""
     for one in failed:
         sent = Sent(one.run)
-        if not lacks_ledger(one.run) and not sent.is_whole(one.run, remote.name):
+        if not lacks_ledger(one.run) and not sent.is_forgotten and not sent.is_whole(one.run, remote.name):
             sent.problem = message or one.why or ""
             sent.save()
 
@@ -234,6 +234,9 @@ def _prepare(remote: Remote, one: Carried, parent: str, folder: str, warn: Warn,
     The ledger is a copy, made in `folder` while nobody writes.
     """
     run, sent = one.run, Sent(one.run)
+    if sent.is_forgotten and not is_named and sent.commit and not parent:
+        sent.commit = ""  # another clone had sent it again, and it was deleted again
+        sent.save()
     if lacks_ledger(run) or (sent.is_forgotten and not is_named):
         return None
     if parent == sent.commit and sent.is_whole(run, remote.name):
