@@ -34,6 +34,7 @@ from faber_ledger.runs.kept import run_here, runs_here
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import Run, find_root
+from faber_ledger.runs.set_aside import report
 from faber_ledger.runs.settings import project_id
 from faber_ledger.runs.synced import note_project, read_note, write_note
 
@@ -231,8 +232,15 @@ def _send_in_background(root: str, pushed_to: str | None) -> int:
     signal.alarm(BACKGROUND_SECONDS)
     remote = remote_of(root, is_quiet=True)
     if remote is not None:
-        exchange_refs(remote, root, runs_here(root), lambda message: None)
+        for one in exchange_refs(remote, root, runs_here(root), _say_nothing):
+            if one.was_lost:
+                what = f"{one.run.run_id}: {remote.name} had lost its ref, which this clone has sent again"
+                report(one.run, _say_nothing, what)
     return 0
+
+
+def _say_nothing(message: str) -> None:
+    """Take a warning that nobody reads; what counts is kept for the run's next start."""
 
 
 def _end_background(*_: object) -> None:

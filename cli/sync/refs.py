@@ -8,6 +8,7 @@ writes all refs: they may be packed, or in a reftable. Nothing here knows what a
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -41,6 +42,7 @@ PUSH = ("push", "--porcelain", "--no-verify", "--no-follow-tags", "--no-signed",
 OWN_SETTINGS = ("-c", "core.hooksPath=/dev/null", "-c", "push.pushOption=")
 UNCHECKED = ("-c", "fetch.fsckObjects=false")  # where nothing is kept
 BEHIND = ("fetch first", "non-fast-forward", "stale info", "cannot lock", "failed to update", "already exists")
+VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 FOR_GOOD = "[remote rejected] (non-fast-forward)"  # the remote's settings refuse to replace a ref
 
 
@@ -67,15 +69,29 @@ def quiet_environment(top: str) -> dict[str, str]:
         "SSH_ASKPASS_REQUIRE": "never",
         "GCM_INTERACTIVE": "never",
     }
-    own = os.environ.get("GIT_SSH_COMMAND") or os.fsdecode(run_git("config", "core.sshCommand", at=top).stdout).strip()
+    settings = _ssh_settings(top)
+    own = os.environ.get("GIT_SSH_COMMAND") or settings.get("core.sshcommand", "").strip()
     ssh = own or shlex.quote(os.environ.get("GIT_SSH") or "ssh")
-    try:
-        program = os.path.basename(shlex.split(ssh)[0])
-    except (ValueError, IndexError):
-        return found
-    if program.startswith("ssh"):  # another program may not know the option
+    variant = os.environ.get("GIT_SSH_VARIANT") or settings.get("ssh.variant", "auto")
+    if variant == "ssh" or (variant == "auto" and _is_ssh(ssh)):  # another program may not know the option
         found["GIT_SSH_COMMAND"] = f"{ssh} -o BatchMode=yes"
     return found
+
+
+def _ssh_settings(top: str) -> dict[str, str]:
+    """Return git's settings of ssh by their names, of each the one that counts."""
+    printed = run_git("config", "-z", "--get-regexp", r"^(core\.sshcommand|ssh\.variant)$", at=top).stdout
+    return dict(one.partition("\n")[::2] for one in os.fsdecode(printed).split("\0"))
+
+
+def _is_ssh(command: str) -> bool:
+    """Return whether a shell command runs ssh, also after the values of variables."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return False
+    program = next((word for word in words if not VARIABLE.match(word)), "")
+    return os.path.basename(program).startswith("ssh")
 
 
 class Push(NamedTuple):
