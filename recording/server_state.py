@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from faber_ledger.files.json_text import on_lines
+from faber_ledger.ledger.encoding import loads
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.fold import NAMES, fold
 from faber_ledger.recording.secrets.mask import mask_text, mask_tokens
@@ -25,6 +26,16 @@ def content_of(state: dict[str, Any]) -> str:
     """Return the text that the server gets of a state; raises RecursionError."""
     others = {name: value for name, value in state.items() if name not in OWN}
     return on_lines(mask_value(others)).encode("utf-8", "backslashreplace").decode() + "\n"
+
+
+def metadata_content(content: bytes) -> bytes | None:
+    """Return the content that is sent of a `metadata.json`, without secrets; None if it is not a JSON object."""
+    try:
+        found = loads(content.decode())
+        text = on_lines(mask_value(found)) + "\n"
+    except (ValueError, RecursionError):
+        return None
+    return text.encode("utf-8", "backslashreplace") if isinstance(found, dict) else None
 
 
 def write_missing_state(run: Run, content: str, log: Log) -> bool:

@@ -12,7 +12,7 @@ from faber_ledger.ledger.disk import FileRefused, read_regular
 from faber_ledger.ledger.encoding import loads, sha256
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log
-from faber_ledger.recording.server_state import content_of
+from faber_ledger.recording.server_state import content_of, metadata_content
 from faber_ledger.runs.active import Here
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.git import project_key
@@ -55,10 +55,13 @@ def files_to_send(remote: Remote, run: Run, sent: Sent, parent: str) -> tuple[di
     except LedgerError:
         state = {}
     ours = state
+    metadata = None
     try:
-        files[METADATA] = read_regular(run.metadata_path, LARGEST[METADATA])
+        metadata = metadata_content(read_regular(run.metadata_path, LARGEST[METADATA]))
     except (FileRefused, OSError):
         pass
+    if metadata is not None:
+        files[METADATA] = metadata
     is_newer = not state or sent.updated_at > time_of(state)
     if parent and (is_newer or (sent.has_metadata and METADATA not in files)):
         with read(remote.top, [parent]) as commits:
@@ -68,8 +71,9 @@ def files_to_send(remote: Remote, run: Run, sent: Sent, parent: str) -> tuple[di
                 for name, path in (commit.files if commit else {}).items()
                 if name != LEDGER
             }
-        if METADATA in there:
-            files.setdefault(METADATA, there[METADATA])
+        metadata = metadata_content(there.get(METADATA, b""))
+        if metadata is not None:
+            files.setdefault(METADATA, metadata)
         try:
             state = parse_state(run, there.get(STATE, b"")).value if is_newer else state
         except LedgerError:

@@ -13,6 +13,7 @@ from support.command import COMMAND
 from support.layouts import LAYOUTS
 from support.project import usual_state
 
+TOKEN, PASSWORD = f"ghp_{'aB3dE6gH9j' * 4}"[:40], "correct-horse-battery"
 FETCHED = "refs/faber-ledger-remotes/origin/"
 
 
@@ -33,10 +34,29 @@ def test_a_commit_has_three_files_and_a_message(one: CarriedClone) -> None:
     assert names == ["ledger.db", "metadata.json", "state.json"]
     assert one.origin.ids() == one.log_ids()
     assert json.loads(one.origin.content("state.json"))["work_id"] == "258"
-    assert one.origin.content("metadata.json") == b'{"a": 1}'
+    assert one.origin.content("metadata.json") == b'{\n  "a": 1\n}\n'
     message = one.origin.git("log", "-1", "--format=%B", SENT + RUN).splitlines()
     assert message[:3] == [RUN, "", f"Run: {RUN}"]
     assert {line.partition(": ")[0] for line in message[3:]} == {"State", "Work-Item", "Status", "Phase", "Writer"}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "sent"),
+    [
+        (f'{{"token": "{TOKEN}", "a": "password: {PASSWORD}"}}', True),
+        (f'{{"token": "{TOKEN}", "token": ""}}', True),
+        (f'["{TOKEN}"]', False),
+        (f'{{"token": "{TOKEN}"', False),
+    ],
+)
+def test_no_secret_of_metadata_is_sent(one: CarriedClone, metadata: str, sent: bool) -> None:
+    (one.state_path.parent / "metadata.json").write_text(metadata)
+    one.sync()
+    names = one.origin.git("ls-tree", "--name-only", SENT + RUN).splitlines()
+    assert ("metadata.json" in names) == sent
+    content = one.origin.content("metadata.json") if sent else b""
+    assert TOKEN.encode() not in content
+    assert PASSWORD.encode() not in content
 
 
 def test_what_is_sent_is_said_once(one: CarriedClone) -> None:
@@ -102,7 +122,7 @@ def test_a_clone_without_the_runs_files_keeps_what_the_ref_has(one: CarriedClone
     two.sync()
     assert one.origin.ids() == two.log_ids() > one.log_ids()
     assert json.loads(one.origin.content("state.json"))["work_id"] == "258"
-    assert one.origin.content("metadata.json") == b'{"a": 1}'
+    assert one.origin.content("metadata.json") == b'{\n  "a": 1\n}\n'
 
 
 @pytest.mark.parametrize(
@@ -353,62 +373,6 @@ def test_a_clone_that_never_agreed_sends_nothing_and_says_so(one: CarriedClone) 
     assert one.origin.heads() == {}
     assert "nothing of this run leaves this clone: `faber-ledger init --carry refs` sends it" in one.start_line()
     assert one.call(str(COMMAND), "run", "list", "--remote").returncode == 1
-
-
-def test_a_ref_that_was_forgotten_is_sent_by_name_alone(one: CarriedClone) -> None:
-    one.sync()
-    one.faber("run", "forget", "--remote", RUN, "--yes")
-    assert one.origin.heads() == {}
-    assert one.refs(SENT) == ""
-    one.work("second")
-    assert one.sync().stdout == "nothing new at origin\n"
-    said = f"its ref, which was deleted at origin, is sent by name alone: `faber-ledger sync {RUN}` sends it"
-    assert said in one.faber("status").stdout
-    one.faber("run", "forget", "--remote", RUN, "--yes", code=10)
-    one.sync(RUN)
-    assert one.origin.ids() == one.log_ids()
-
-
-def test_a_forgotten_refs_events_are_fetched_before_and_said(one: CarriedClone) -> None:
-    one.sync()
-    two = one.second("two")
-    two.sync()
-    two.work("by two")
-    two.sync()
-    done = one.call(*one.command("run", "forget", "--remote", RUN))
-    assert done.returncode == 1
-    count = len(two.log_ids())
-    assert f"would delete {SENT}{RUN} at origin, with {count} events, all of them in this clone's log" in done.stderr
-    assert "by two" in one.clients()
-    assert one.origin.has(two)
-    assert one.sync().stdout == "nothing new at origin\n"
-
-
-def test_what_a_colleague_sends_again_is_absorbed(one: CarriedClone) -> None:
-    one.sync()
-    two = one.second("two")
-    two.sync()
-    one.faber("run", "forget", "--remote", RUN, "--yes")
-    one.work("unsent")
-    two.work("by two")
-    two.sync()
-    one.sync()
-    assert "by two" in one.clients()
-    assert one.origin.has(two)
-    assert not one.origin.has(one)
-    assert "which was deleted at origin, was sent again by another clone:" in one.faber("status").stdout
-    assert "sent" not in one.start_line()
-    one.origin.git("update-ref", "-d", SENT + RUN)
-    one.sync()
-    assert "is sent by name alone" in one.faber("status").stdout
-
-
-def test_a_ref_that_nobody_can_absorb_is_deleted_all_the_same(one: CarriedClone) -> None:
-    one.sync()
-    one.origin.put({"ledger.db": b"no ledger"}, message=b"x\n\nRun: another-1\n")
-    assert "belongs to another run" in one.call(*one.command("run", "forget", "--remote", RUN)).stderr
-    one.faber("run", "forget", "--remote", RUN, "--yes")
-    assert one.origin.heads() == {}
 
 
 def test_a_run_that_is_only_at_the_remote_comes_by_name(one: CarriedClone) -> None:
