@@ -8,13 +8,15 @@ from typing import NamedTuple
 from faber_ledger.cli.sync.ref_intake import Warn, absorb_commit
 from faber_ledger.cli.sync.refs import METADATA, STATE, Remote, decoded_name, read, ref_name
 from faber_ledger.cli.sync.versions import DESCRIBED, FOLDER, RUN, STATE_PATH, digest_of, fields_of
+from faber_ledger.cli.ui.server import names_server
 from faber_ledger.ledger import disk
-from faber_ledger.ledger.command_errors import AmbiguousRun, GitFailed
+from faber_ledger.ledger.command_errors import AmbiguousRun, GitFailed, ServerUnavailable
 from faber_ledger.ledger.encoding import loads
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.server_state import write_missing_state
 from faber_ledger.runs.carry import sender_of
 from faber_ledger.runs.git import project_key, work_tree_of
+from faber_ledger.runs.kept import runs_here
 from faber_ledger.runs.layouts import find_run_from
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run, is_run_id, path_form
@@ -70,8 +72,9 @@ def list_remote_runs(remote: Remote, root: str) -> list[RemoteRun]:
 def bring_run_from_refs(root: str, text: str, warn: Warn) -> str | None:
     """Fetch and absorb a run that a text names, and write the files that are missing here; return its id.
 
-    None where nobody agreed to git refs, or the remote has no such run, or does not answer: then this clone decides.
-    Raises AmbiguousRun, and as `bring_runs`.
+    None where nobody agreed to git refs, or the remote has no such run. Where the remote does not answer, this clone
+    decides if it has the run, or the server does; else it raises ServerUnavailable. Raises AmbiguousRun, and as
+    `bring_runs`.
     """
     remote = remote_of(root)
     if remote is None:
@@ -80,6 +83,9 @@ def bring_run_from_refs(root: str, text: str, warn: Warn) -> str | None:
         found = find_remote_run(remote, root, text)
         runs = bring_runs(remote, root, [found] if found is not None else [], warn)
     except GitFailed as error:
+        is_here = any([path_form(run.run_id).startswith(path_form(text)) for run in runs_here(root)])
+        if not is_here and not names_server():
+            raise ServerUnavailable(f"{remote.name} was not asked: {error.message}", hint=error.hint) from error
         warn(f"{remote.name} was not asked: {error.message}")
         return None
     return runs[0].run_id if runs else None

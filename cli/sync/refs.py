@@ -12,6 +12,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ LONGEST_NAME, DIGITS = 180, 16
 LEDGER, STATE, METADATA = "ledger.db", "state.json", "metadata.json"  # the files of a commit
 LARGEST = {LEDGER: 1 << 30, STATE: 64 << 20, METADATA: 1 << 20}  # bytes
 LONGEST_MESSAGE, LARGEST_COMMIT = 4096, 1 << 20
+ANSWER_SECONDS, TRANSFER_SECONDS = 120.0, 900.0  # a silent remote is found out by the first question
 WHO = "faber-ledger <faber-ledger@localhost>"
 # Nothing that a user has set for his own fetches and pushes changes these: no hook runs, no tag or submodule goes
 # along.
@@ -123,10 +125,11 @@ class Remote:
     """A remote of a clone, asked through git in the work tree at `top`."""
 
     def __init__(self, top: str, name: str, *, is_quiet: bool) -> None:
-        """Take the remote's name; if `is_quiet`, nothing that git starts may ask the user."""
+        """Take the remote's name; if `is_quiet`, nothing that git starts may ask; else git may ask on a terminal."""
         self.top = top
         self.name = name
         self._environment = quiet_environment(top) if is_quiet else None
+        self._may_ask = not is_quiet and sys.stdin is not None and sys.stdin.isatty()
 
     def heads(self, pattern: str = "*") -> dict[str, str]:
         """Return the commits of the remote's refs by their names; raises GitFailed."""
@@ -193,7 +196,16 @@ class Remote:
         return done.stdout
 
     def _run(self, *arguments: str, content: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
-        return run_git(*OWN_SETTINGS, *arguments, at=self.top, content=content, environment=self._environment)
+        return run_git(
+            *OWN_SETTINGS,
+            *arguments,
+            at=self.top,
+            content=content,
+            environment=self._environment,
+            seconds=ANSWER_SECONDS if "ls-remote" in arguments else TRANSFER_SECONDS,
+            asked=self.name,
+            may_ask=self._may_ask,
+        )
 
 
 def write(top: str, versions: list[Version]) -> dict[str, str]:

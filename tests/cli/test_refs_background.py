@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -15,11 +16,18 @@ from pathlib import Path
 import pytest
 from support.carried import CarriedClone, agree, count_git, wait_until
 from support.clones import RUN
+from support.command import COMMAND, run_command
 
 SHORT = """
 from faber_ledger.cli.commands import sync
 from faber_ledger.cli.entry import main
 sync.BACKGROUND_SECONDS = 1
+main()
+"""
+IMPATIENT = """
+from faber_ledger.cli.entry import main
+from faber_ledger.cli.sync import refs
+refs.ANSWER_SECONDS = 1
 main()
 """
 
@@ -208,6 +216,43 @@ def test_a_remote_that_hangs_is_given_up_and_said(one: CarriedClone, tmp_path: P
     assert "not sent to origin (no end within 1 s)" in one.faber("status").stdout
     assert [*(tmp_path / "files").iterdir()] == []
     wait_until(lambda: not has_process((tmp_path / "pid").read_text().strip()))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["sync"],
+        ["run", "list", "--remote"],
+        ["run", "resume", "shop-1"],
+        ["run", "forget", "--remote", RUN],
+        ["init", "--git-only", "--carry", "refs", "--fetch", "--no-auto-send"],
+    ],
+)
+def test_a_command_gives_a_silent_remote_up(one: CarriedClone, hanging: Path, arguments: list[str]) -> None:
+    one.git("remote", "set-url", "origin", "ssh://host.invalid/project.git")
+    environment = {**one.environment, "GIT_SSH_COMMAND": str(hanging)}
+    command = [sys.executable, "-c", IMPATIENT, *arguments]
+    done = subprocess.run(
+        command, cwd=one.root, env=environment, check=False, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, "origin did not answer within 1 s" in done.stderr) == (13, True), done.stderr
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_git_may_ask_on_a_terminal_alone(one: CarriedClone, tmp_path: Path, is_terminal: bool) -> None:
+    ssh = tmp_path / "ssh"
+    ssh.write_text(f'#!/bin/sh\necho "asks: $GIT_TERMINAL_PROMPT" >> {tmp_path}/asked\nexit 1\n')
+    ssh.chmod(0o755)
+    one.git("remote", "set-url", "origin", "ssh://host.invalid/project.git")
+    ours, theirs = pty.openpty()
+    given = theirs if is_terminal else subprocess.DEVNULL
+    environment = {**one.environment, "GIT_SSH_COMMAND": str(ssh)}
+    environment.pop("GIT_TERMINAL_PROMPT", None)
+    done = run_command([COMMAND, "sync"], cwd=one.root, env=environment, stdin=given, capture_output=True)
+    os.close(ours)
+    os.close(theirs)
+    assert done.returncode == 13
+    assert (tmp_path / "asked").read_text().splitlines()[0] == ("asks: " if is_terminal else "asks: 0")
 
 
 def has_process(pid: str) -> bool:
