@@ -86,16 +86,7 @@ def redact(
         return
     if is_new and not yes:
         _confirm(f"Remove the payload of event {plan.target}? No copy of it is kept here.", as_json=as_json)
-    note_due(chosen, plan.target)
-    outcome = redact_event(
-        chosen,
-        lambda log: plan_redaction(log, name, reason),
-        lambda log, plan: _clean_files(log, plan, runs_in_work_trees(chosen)),
-        at=now(),
-        writer=writer,
-        client=client,
-        warn=warn_of,
-    )
+    outcome = _remove(chosen, name, reason, writer, client)
     beside, versions = _look_again(chosen, plan, outcome.cleaned), _versions(chosen)
     data |= {"redaction": outcome.id, "rewritten": outcome.rewritten, "removed": outcome.removed, **beside}
     lines = [*_result_lines(chosen, plan, outcome, beside, versions)]
@@ -115,6 +106,20 @@ def _undo(chosen: Run, name: str, reason: str | None, writer: str, client: str |
         warn_of(f"not sent yet, which the next `faber-ledger sync` does: {why}")
     result = {"run_id": chosen.run_id, "event": name, "redaction_undone": undone}
     show(result, [f"✓ Put the payload of event {name} back, recorded as event {undone}"], as_json=as_json)
+
+
+def _remove(chosen: Run, name: str, reason: str | None, writer: str, client: str | None) -> RedactionResult:
+    """Remove the payload; note before that the remote's ref is to be replaced, so that an interrupt leaves it due."""
+    note_due(chosen, name)
+    return redact_event(
+        chosen,
+        lambda log: plan_redaction(log, name, reason),
+        lambda log, plan: _clean_files(log, plan, runs_in_work_trees(chosen)),
+        at=now(),
+        writer=writer,
+        client=client,
+        warn=warn_of,
+    )
 
 
 def _look_again(chosen: Run, plan: RedactionPlan, beside: dict[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from faber_ledger.cli.reports.run_list import count_events, list_runs, places_of
 from faber_ledger.cli.sync.arrival import list_remote_runs, required_remote
 from faber_ledger.cli.sync.forgetting import forget_at_remote
 from faber_ledger.cli.ui.output import json_option, show, warn
+from faber_ledger.cli.ui.progress import waiting_for
 from faber_ledger.cli.ui.texts import START_ONE
 from faber_ledger.cli.ui.words import events_shown, plural, table
 from faber_ledger.ledger.clock import utc_text
@@ -81,7 +82,8 @@ def _list_at_remote(root: str) -> list[dict[str, Any]]:
     """Return the runs at the remote as their newest commits describe them, the newest first."""
     remote = required_remote(root)
     try:
-        found = list_remote_runs(remote, root)
+        with waiting_for(remote.name):
+            found = list_remote_runs(remote, root)
     except GitFailed as error:
         raise ServerUnavailable(f"{remote.name} does not answer: {error.message}", hint=error.hint) from error
     return [
@@ -143,7 +145,8 @@ def forget(run_id: str, at_remote: bool, yes: bool, as_json: bool) -> None:
     run = find_run(root, run_id)
     if at_remote:
         remote = required_remote(root)
-        found = forget_at_remote(remote, run, warn, is_sure=yes)
+        with waiting_for(remote.name):
+            found = forget_at_remote(remote, run, warn, is_sure=yes)
         lines = [
             f"{run.run_id}: its ref, with {found.has}, is deleted at {remote.name}",
             f"  this clone sends it again only by its name: `faber-ledger sync {run.run_id}`",

@@ -19,7 +19,7 @@ from faber_ledger.cli.sync.exchange import Exchanged, exchange_run
 from faber_ledger.cli.sync.refs import Remote as GitRemote
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, say, show, tell, warn
-from faber_ledger.cli.ui.progress import progress_bars
+from faber_ledger.cli.ui.progress import progress_bars, waiting_for
 from faber_ledger.cli.ui.server import names_server, pick_server_run, server_address, url_option
 from faber_ledger.cli.ui.which_run import choose_run
 from faber_ledger.cli.ui.words import events_shown, plural
@@ -184,7 +184,8 @@ def _exchange_refs(
     root, text = wanted.root, wanted.text
     try:
         runs = runs_here(root) if text is None else [_named_run(remote, root, text)]
-        done = exchange_refs(remote, root, runs, warn, sends=wanted.pushes, is_named=text is not None)
+        with waiting_for(remote.name):
+            done = exchange_refs(remote, root, runs, warn, sends=wanted.pushes, is_named=text is not None)
     except ServerUnavailable as error:
         if not has_server:
             raise

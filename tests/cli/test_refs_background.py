@@ -27,6 +27,8 @@ main()
 IMPATIENT = """
 from faber_ledger.cli.entry import main
 from faber_ledger.cli.sync import refs
+from faber_ledger.cli.ui import progress
+progress.SLOW_SECONDS = 0.1
 refs.ANSWER_SECONDS = 1
 main()
 """
@@ -236,6 +238,19 @@ def test_a_command_gives_a_silent_remote_up(one: CarriedClone, hanging: Path, ar
         command, cwd=one.root, env=environment, check=False, capture_output=True, text=True, timeout=60
     )
     assert (done.returncode, "origin did not answer within 1 s" in done.stderr) == (13, True), done.stderr
+
+
+def test_a_slow_remote_is_named_on_a_terminal(one: CarriedClone, hanging: Path) -> None:
+    one.git("remote", "set-url", "origin", "ssh://host.invalid/project.git")
+    environment = {**one.environment, "GIT_SSH_COMMAND": str(hanging)}
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-c", IMPATIENT, "sync"]
+    done = subprocess.run(command, cwd=one.root, env=environment, check=False, stderr=theirs, timeout=60)
+    shown = os.read(ours, 4096)
+    os.close(ours)
+    os.close(theirs)
+    assert done.returncode == 13
+    assert shown.startswith(b"waiting for origin\r\n")
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
