@@ -6,16 +6,18 @@ The blocks are folded from the log wherever the state arrives, and the place of 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 from faber_ledger.files.json_text import on_lines
+from faber_ledger.ledger.encoding import loads
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.fold import NAMES, fold
 from faber_ledger.recording.secrets.mask import mask_text, mask_tokens
 from faber_ledger.runs import state_write
 from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.run import Run
-from faber_ledger.runs.state_file import parse_state
+from faber_ledger.runs.state_file import parse_state, read_state
 
 OWN = {*NAMES, "worktree"}
 
@@ -24,6 +26,16 @@ def content_of(state: dict[str, Any]) -> str:
     """Return the text that the server gets of a state; raises RecursionError."""
     others = {name: value for name, value in state.items() if name not in OWN}
     return on_lines(mask_value(others)).encode("utf-8", "backslashreplace").decode() + "\n"
+
+
+def metadata_content(content: bytes) -> bytes | None:
+    """Return the content that is sent of a `metadata.json`, without secrets; None if it is not a JSON object."""
+    try:
+        found = loads(content.decode())
+        text = on_lines(mask_value(found)) + "\n"
+    except (ValueError, RecursionError):
+        return None
+    return text.encode("utf-8", "backslashreplace") if isinstance(found, dict) else None
 
 
 def write_missing_state(run: Run, content: str, log: Log) -> bool:
@@ -39,6 +51,22 @@ def write_missing_state(run: Run, content: str, log: Log) -> bool:
             return False
         state_write.write_new(run, text)
     return True
+
+
+def replace_state(run: Run, content: str, before: str, log: Log, warn: Callable[[str], None]) -> bool:
+    """Replace a state.json by another clone's text and the blocks that a log says; return whether it was replaced.
+
+    It was not if its `content_of` is no longer `before`. Where it names this machine's work tree, it still does.
+    Raises StateInvalid for a text that is not a state of this run, and as `lock_run` and `replace_document`.
+    """
+    state = parse_state(run, content.encode("utf-8", "backslashreplace"))
+    with lock_run(run):
+        document = read_state(run)
+        if content_of(document.value) != before:
+            return False
+        own = {name: value for name, value in document.value.items() if name in OWN and name not in NAMES}
+        text = state.with_members({**own, **fold(log.stream())})
+        return state_write.replace_document(run, document, text, warn)
 
 
 # Members whose values name something: only a token makes such a value a secret.

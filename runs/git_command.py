@@ -56,28 +56,38 @@ def run_git(
     content: bytes | None = None,
     without: Collection[str] = (),
     environment: dict[str, str] | None = None,
+    seconds: float | None = None,
+    asked: str = "git",
+    may_ask: bool = False,
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a git command whose exit code matters; raises GitFailed if git is not installed or too slow.
 
-    `environment` replaces this process's own.
+    `environment` replaces this process's own. `seconds` limit the time for the answer, besides `limit_answers`; `asked`
+    is who gives none then. Git asks the user for a password only if it `may_ask`.
     """
     given = os.environ if environment is None else environment
     kept = {name: value for name, value in given.items() if name not in without}
-    seconds = _limit.get()
+    quiet = {} if may_ask else {"GIT_TERMINAL_PROMPT": "0"}
+    limit = _limit.get()
+    seconds = min([one for one in (limit, seconds) if one is not None], default=None)
     try:
         if seconds == NO_TIME_LEFT:
             raise subprocess.TimeoutExpired("git", NO_TIME_LEFT)
         return subprocess.run(
             ["git", *SAFE, *arguments],
             cwd=at,
-            env={**kept, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"},
+            env={**kept, "LC_ALL": "C", **quiet},
             input=b"" if content is None else content,
             capture_output=True,
             check=False,
             timeout=seconds,
         )
     except subprocess.TimeoutExpired as error:
-        _limit.set(NO_TIME_LEFT)
+        if limit is not None:
+            _limit.set(NO_TIME_LEFT)
+        if asked != "git":
+            within = f"within {seconds:g} s" if seconds else "in time"
+            raise GitFailed(f"{asked} did not answer {within}", hint=f"try `git fetch {asked}` by hand") from error
         hint = "see what `git status` does here; a pipe in place of one of git's files stops it, as a slow disk does"
         raise GitFailed("git did not answer in time", hint=hint) from error
     except (FileNotFoundError, NotADirectoryError) as error:

@@ -65,6 +65,20 @@ def new_run(root: str, run_id: str, runs: str) -> Run:
     return Run(root, run_id, os.path.join(root, *runs.split("/"), *run_id.split("/")))
 
 
+def find_run_from(root: str, name: str, state: str) -> Run:
+    """Return a run by its id as `find_run`; one that this clone never had is where another clone has it.
+
+    `state` is the path of the run's state there, used if a layout has it for this id. Raises InvalidRunId.
+    """
+    run = find_run(root, name)
+    if not run.is_recorded() and _read_place(root, name) is None:
+        for place in places_of(root, name):
+            if place.shown(place.state_path) == state:
+                _check_inside(place)
+                return place
+    return run
+
+
 def runs_for_new(root: str) -> str:
     """Return the folder that new runs go into: FABER's where a project has only that one."""
     ours, fabers = _runs_folders(root)

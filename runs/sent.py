@@ -27,14 +27,16 @@ class Sent:
     `commit` is the one that the remote's ref had when this clone last asked or sent, empty if there was no ref. Of it,
     `heads` are those of its log if ours has all of it, `events` counts its events that are ours, `updated_at` is its
     state's, and it `has_metadata` beside it. `log` and `state` tell the run's files as they were when the remote had
-    all of them. `noted_at` is when the log was read for that, and `at` when this clone sent last, 0 if it never did;
-    `problem` is why the last attempt failed. A run that `is_forgotten` at the remote is sent by name alone.
-    `must_purge` says that the ref's history has a payload that was redacted here.
+    all of them; `digest` is that of the state that was last sent or taken. `noted_at` is when the log was read for
+    that, and `at` when this clone sent last, 0 if it never did; `problem` is why the last attempt failed. A run that
+    `is_forgotten` at the remote is sent by name alone. `must_purge` says that the ref's history has a payload that was
+    redacted here.
     """
 
     def __init__(self, run: Run) -> None:
+        self._run = run
         self.path = os.path.join(run.private_folder, SENT)
-        self.remote = self.commit = self.heads = self.updated_at = self.problem = ""
+        self.remote = self.commit = self.heads = self.updated_at = self.digest = self.problem = ""
         self.events = 0
         self.log: list[int] | None = None
         self.state: list[int] | None = None
@@ -48,19 +50,24 @@ class Sent:
             self.state = None if state is None else [int(one) for one in state]
             self.at, self.events, self.problem = float(found["at"]), int(found["events"]), str(found["problem"])
             self.commit, self.heads, self.updated_at = [str(found[name]) for name in ("commit", "heads", "updated_at")]
-            self.has_metadata = bool(found["metadata"])
+            self.has_metadata, self.digest = bool(found["metadata"]), str(found["digest"])
             self.remote, self.noted_at = str(found["remote"]), float(found["noted_at"])
         except (FileRefused, OSError, ValueError, TypeError, LookupError, RecursionError):
             self.log = None
 
-    def save(self) -> None:
-        """Write the note; one that cannot be written, or is lost, costs a comparison."""
+    def save(self, *, is_purged: bool = False) -> None:
+        """Write the note; one that cannot be written, or is lost, costs a comparison.
+
+        `redact` may have set `must_purge` meanwhile, without a lock: it stays set unless the ref `is_purged`.
+        """
+        self.must_purge = not is_purged and (self.must_purge or Sent(self._run).must_purge)
         content = {
             "remote": self.remote,
             "commit": self.commit,
             "heads": self.heads,
             "events": self.events,
             "updated_at": self.updated_at,
+            "digest": self.digest,
             "log": self.log,
             "state": self.state,
             "at": self.at,
@@ -82,7 +89,12 @@ class Sent:
 
     def note_files(self, run: Run) -> None:
         """Note that the remote has the run's files as they are now."""
-        self.log, self.state = shape_of(run.log_path), shape_of(run.state_path)
+        self.log = shape_of(run.log_path)
+        self.note_state(run)
+
+    def note_state(self, run: Run) -> None:
+        """Note which state.json was sent or taken."""
+        self.state = shape_of(run.state_path)
 
 
 def describe_unsent(run: Run, log: Log, *, is_start: bool) -> str | None:
@@ -96,8 +108,9 @@ def describe_unsent(run: Run, log: Log, *, is_start: bool) -> str | None:
     sent = Sent(run)
     is_there = sent.remote == consent.remote
     if sent.is_forgotten:
-        resent = f"its ref was deleted at {consent.remote}: `faber-ledger sync {run.run_id}` sends it again"
-        return None if is_start else resent
+        again = "was sent again by another clone" if sent.commit else "is sent by name alone"
+        what = f"its ref, which was deleted at {consent.remote}, {again}: `faber-ledger sync {run.run_id}` sends it"
+        return None if is_start else what
     count = log.count_events() - (sent.events if is_there else 0)
     if count <= 0:
         return None

@@ -254,6 +254,20 @@ def _replace_if_unchanged(
     """
     before, after = document.text.encode(), document.with_members(changed, texts).encode()
     is_clear = all(map(document.has_place, changed))  # only values in places that reading had shown were replaced
+    return _replace(run, before, after, {} if is_clear else members, warn, texts or {})
+
+
+def replace_document(run: Run, document: JsonText, text: str, warn: Callable[[str], None]) -> bool:
+    """Replace a state.json by a text; return False if it has changed since `document` was read.
+
+    The caller holds the run's lock. Raises StateNotWritten.
+    """
+    return _replace(run, document.text.encode(), text.encode("utf-8", "backslashreplace"), {}, warn, {})
+
+
+def _replace(
+    run: Run, before: bytes, after: bytes, members: dict[str, Any], warn: Callable[[str], None], texts: dict[str, str]
+) -> bool:
     replaced = False
     temporary = disk.own_name(run.state_path)
     try:
@@ -264,7 +278,7 @@ def _replace_if_unchanged(
         check_writable(run, like)
         disk.sweep(run.state_path)
         disk.write(temporary, after, like=like)
-        _check_written(run, temporary, after, {} if is_clear else members, texts or {})
+        _check_written(run, temporary, after, members, texts)
         try:
             beside = disk.own_name(run.backup_path)
             disk.put(run.backup_path, before, like=like, durable=False, temporary=beside)

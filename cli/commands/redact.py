@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from faber_ledger.cli.sync.arrival import remote_of
-from faber_ledger.cli.sync.purge import Purge, purge_refs, send_run
+from faber_ledger.cli.sync.purge import Purge, note_due, purge_refs, send_run
 from faber_ledger.cli.sync.refs import METADATA, STATE
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn, warn_of
@@ -84,15 +84,7 @@ def redact(
         return
     if is_new and not yes:
         _confirm(f"Remove the payload of event {plan.target}? No copy of it is kept here.", as_json=as_json)
-    outcome = redact_event(
-        chosen,
-        lambda log: plan_redaction(log, name, reason),
-        lambda log, plan: _clean_files(log, plan, runs_in_work_trees(chosen)),
-        at=now(),
-        writer=writer,
-        client=client,
-        warn=warn_of,
-    )
+    outcome = _remove(chosen, name, reason, writer, client)
     beside, versions = _look_again(chosen, plan, outcome.cleaned), _versions(chosen)
     data |= {"redaction": outcome.id, "rewritten": outcome.rewritten, "removed": outcome.removed, **beside}
     lines = [*_result_lines(chosen, plan, outcome, beside, versions)]
@@ -112,6 +104,20 @@ def _undo(chosen: Run, name: str, reason: str | None, writer: str, client: str |
         warn_of(f"not sent yet, which the next `faber-ledger sync` does: {why}")
     result = {"run_id": chosen.run_id, "event": name, "redaction_undone": undone}
     show(result, [f"✓ Put the payload of event {name} back, recorded as event {undone}"], as_json=as_json)
+
+
+def _remove(chosen: Run, name: str, reason: str | None, writer: str, client: str | None) -> RedactionResult:
+    """Remove the payload; note before that the remote's ref is to be replaced, so that an interrupt leaves it due."""
+    note_due(chosen, name)
+    return redact_event(
+        chosen,
+        lambda log: plan_redaction(log, name, reason),
+        lambda log, plan: _clean_files(log, plan, runs_in_work_trees(chosen)),
+        at=now(),
+        writer=writer,
+        client=client,
+        warn=warn_of,
+    )
 
 
 def _look_again(chosen: Run, plan: RedactionPlan, beside: dict[str, Any]) -> dict[str, Any]:

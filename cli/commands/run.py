@@ -13,8 +13,9 @@ from faber_ledger.cli.commands.run_finish import finish
 from faber_ledger.cli.commands.run_start import resume, start
 from faber_ledger.cli.reports.run_list import count_events, list_runs, places_of
 from faber_ledger.cli.sync.arrival import list_remote_runs, required_remote
-from faber_ledger.cli.sync.carried import forget_at_remote
-from faber_ledger.cli.ui.output import json_option, show
+from faber_ledger.cli.sync.forgetting import forget_at_remote
+from faber_ledger.cli.ui.output import json_option, show, warn
+from faber_ledger.cli.ui.progress import waiting_for
 from faber_ledger.cli.ui.texts import START_ONE
 from faber_ledger.cli.ui.words import events_shown, plural, table
 from faber_ledger.ledger.clock import utc_text
@@ -81,7 +82,8 @@ def _list_at_remote(root: str) -> list[dict[str, Any]]:
     """Return the runs at the remote as their newest commits describe them, the newest first."""
     remote = required_remote(root)
     try:
-        found = list_remote_runs(remote, root)
+        with waiting_for(remote.name):
+            found = list_remote_runs(remote, root)
     except GitFailed as error:
         raise ServerUnavailable(f"{remote.name} does not answer: {error.message}", hint=error.hint) from error
     return [
@@ -131,7 +133,8 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 def forget(run_id: str, at_remote: bool, yes: bool, as_json: bool) -> None:
     """Remove the log of a run that is gone from every worktree and branch; or its ref at the remote.
 
-    With the log go the copy of its state, the summaries beside it, and deliveries that wait to be recorded.
+    With the log go the copy of its state, the summaries beside it, and deliveries that wait to be recorded. With
+    --remote the ref's events are fetched into this clone's log before.
 
     \b
     Example: faber-ledger run forget myproject-258-20260105-143022-a1b2c3
@@ -141,12 +144,15 @@ def forget(run_id: str, at_remote: bool, yes: bool, as_json: bool) -> None:
     root = find_root(os.getcwd())
     run = find_run(root, run_id)
     if at_remote:
-        forget_at_remote(required_remote(root), run)
+        remote = required_remote(root)
+        with waiting_for(remote.name):
+            found = forget_at_remote(remote, run, warn, is_sure=yes)
         lines = [
-            f"{run.run_id}: its ref is deleted at the remote, and this clone sends it again only by its name",
+            f"{run.run_id}: its ref, with {found.has}, is deleted at {remote.name}",
+            f"  this clone sends it again only by its name: `faber-ledger sync {run.run_id}`",
             "  another clone that has recorded on it may send it again",
         ]
-        show({"run_id": run.run_id, "deleted": True}, lines, as_json=as_json)
+        show({"run_id": run.run_id, "deleted": True, "events": found.events}, lines, as_json=as_json)
         return
     if not has_log(run):
         raise RunNotFound(f"this clone has no log of a run {run_id}", hint="run `faber-ledger run list`")

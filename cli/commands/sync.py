@@ -18,7 +18,7 @@ from faber_ledger.cli.sync.carried_words import carried_data, carried_line, exit
 from faber_ledger.cli.sync.exchange import Exchanged, exchange_run
 from faber_ledger.cli.sync.refs import Remote as GitRemote
 from faber_ledger.cli.ui.output import json_option, say, show, tell, warn
-from faber_ledger.cli.ui.progress import progress_bars
+from faber_ledger.cli.ui.progress import progress_bars, waiting_for
 from faber_ledger.cli.ui.server import names_server, pick_server_run, server_address, url_option
 from faber_ledger.cli.ui.which_run import choose_run, run_argument
 from faber_ledger.cli.ui.words import events_shown, plural
@@ -33,6 +33,7 @@ from faber_ledger.runs.kept import run_here, runs_here
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import Run, find_root
+from faber_ledger.runs.set_aside import report
 from faber_ledger.runs.settings import project_id
 from faber_ledger.runs.synced import note_project, read_note, write_note
 
@@ -182,7 +183,8 @@ def _exchange_refs(
     root, text = wanted.root, wanted.text
     try:
         runs = runs_here(root) if text is None else [_named_run(remote, root, text)]
-        done = exchange_refs(remote, root, runs, warn, sends=wanted.pushes, is_named=text is not None)
+        with waiting_for(remote.name):
+            done = exchange_refs(remote, root, runs, warn, sends=wanted.pushes, is_named=text is not None)
     except ServerUnavailable as error:
         if not has_server:
             raise
@@ -230,8 +232,15 @@ def _send_in_background(root: str, pushed_to: str | None) -> int:
     signal.alarm(BACKGROUND_SECONDS)
     remote = remote_of(root, is_quiet=True)
     if remote is not None:
-        exchange_refs(remote, root, runs_here(root), lambda message: None)
+        for one in exchange_refs(remote, root, runs_here(root), _say_nothing):
+            if one.was_lost:
+                what = f"{one.run.run_id}: {remote.name} had lost its ref, which this clone has sent again"
+                report(one.run, _say_nothing, what)
     return 0
+
+
+def _say_nothing(message: str) -> None:
+    """Take a warning that nobody reads; what counts is kept for the run's next start."""
 
 
 def _end_background(*_: object) -> None:

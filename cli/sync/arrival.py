@@ -5,19 +5,23 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from faber_ledger.cli.sync.carried import Warn, absorb_commit
+from faber_ledger.cli.sync.ref_intake import Warn, absorb_commit
 from faber_ledger.cli.sync.refs import METADATA, STATE, Remote, decoded_name, read, ref_name
-from faber_ledger.cli.sync.versions import DESCRIBED, FOLDER, RUN, fields_of
+from faber_ledger.cli.sync.versions import DESCRIBED, FOLDER, RUN, STATE_PATH, digest_of, fields_of
+from faber_ledger.cli.ui.server import names_server
 from faber_ledger.ledger import disk
-from faber_ledger.ledger.command_errors import AmbiguousRun, GitFailed
+from faber_ledger.ledger.command_errors import AmbiguousRun, GitFailed, ServerUnavailable
 from faber_ledger.ledger.encoding import loads
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.server_state import write_missing_state
 from faber_ledger.runs.carry import sender_of
 from faber_ledger.runs.git import project_key, work_tree_of
-from faber_ledger.runs.layouts import find_run
+from faber_ledger.runs.kept import runs_here
+from faber_ledger.runs.layouts import find_run_from
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run, is_run_id, path_form
+from faber_ledger.runs.sent import Sent
+from faber_ledger.runs.state_file import read_state
 
 
 class RemoteRun(NamedTuple):
@@ -68,8 +72,9 @@ def list_remote_runs(remote: Remote, root: str) -> list[RemoteRun]:
 def bring_run_from_refs(root: str, text: str, warn: Warn) -> str | None:
     """Fetch and absorb a run that a text names, and write the files that are missing here; return its id.
 
-    None where nobody agreed to git refs, or the remote has no such run, or does not answer: then this clone decides.
-    Raises AmbiguousRun, and as `bring_runs`.
+    None where nobody agreed to git refs, or the remote has no such run. Where the remote does not answer, this clone
+    decides if it has the run, or the server does; else it raises ServerUnavailable. Raises AmbiguousRun, and as
+    `bring_runs`.
     """
     remote = remote_of(root)
     if remote is None:
@@ -78,6 +83,9 @@ def bring_run_from_refs(root: str, text: str, warn: Warn) -> str | None:
         found = find_remote_run(remote, root, text)
         runs = bring_runs(remote, root, [found] if found is not None else [], warn)
     except GitFailed as error:
+        is_here = any([path_form(run.run_id).startswith(path_form(text)) for run in runs_here(root)])
+        if not is_here and not names_server():
+            raise ServerUnavailable(f"{remote.name} was not asked: {error.message}", hint=error.hint) from error
         warn(f"{remote.name} was not asked: {error.message}")
         return None
     return runs[0].run_id if runs else None
@@ -86,14 +94,15 @@ def bring_run_from_refs(root: str, text: str, warn: Warn) -> str | None:
 def bring_runs(remote: Remote, root: str, wanted: list[RemoteRun], warn: Warn) -> list[Run]:
     """Fetch runs, absorb their logs, and write the files that are missing here; return those that came.
 
-    Of a state that is here only our two blocks change. Raises GitFailed; and LedgerError of a single run, while of
-    several one that cannot be absorbed is a warning.
+    Of a state that is here only our two blocks change, unless `absorb_commit` takes the ref's. Raises GitFailed; and
+    LedgerError of a single run, while of several one that cannot be absorbed is a warning.
     """
     remote.fetch([one.name for one in wanted])
     brought = []
     with read(remote.top, [one.commit for one in wanted]) as commits:
         for one, commit in zip(wanted, commits, strict=True):
-            run = find_run(root, one.run_id)
+            state = fields_of(commit.message).get(STATE_PATH, "") if commit is not None else ""
+            run = find_run_from(root, one.run_id, state)
             try:
                 absorb_commit(run, one.commit, commit, remote.name, warn)
             except LedgerError as error:
@@ -131,6 +140,10 @@ def _write_missing(run: Run, files: dict[str, str], warn: Warn) -> None:
 def _write_state(run: Run, text: str) -> None:
     with read_log(run) as log:
         write_missing_state(run, text, log)
+    sent = Sent(run)
+    sent.note_state(run)
+    sent.digest = digest_of(read_state(run).value)
+    sent.save()
 
 
 def _write_metadata(run: Run, text: str) -> None:

@@ -13,12 +13,11 @@ import tempfile
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from faber_ledger.cli.sync.ref_intake import absorb_commit
 from faber_ledger.cli.sync.refs import (
     LEDGER,
     METADATA,
-    SENT,
     STATE,
-    Commit,
     Push,
     Pushed,
     Remote,
@@ -28,28 +27,25 @@ from faber_ledger.cli.sync.refs import (
     ref_name,
     write,
 )
-from faber_ledger.cli.sync.versions import FOLDER, RUN, fields_of, files_to_send, message_of, time_of, updated_at_of
+from faber_ledger.cli.sync.versions import files_to_send, is_state_due, message_of, time_of
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import GitFailed, ServerRefused, ServerUnavailable
 from faber_ledger.ledger.disk import RunLock
-from faber_ledger.ledger.errors import LedgerError, NewerFormat, RunNotFound
-from faber_ledger.ledger.file import check_file
-from faber_ledger.ledger.foreign import event_ids
+from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.projections.fold import fold
 from faber_ledger.recording.inbox import list_waiting
-from faber_ledger.recording.insertion import write_blocks
 from faber_ledger.recording.recording import drain_waiting
 from faber_ledger.recording.server_state import content_of
 from faber_ledger.runs.carry import LOCK
 from faber_ledger.runs.clone import lock_run, make_below
-from faber_ledger.runs.git import project_key
 from faber_ledger.runs.log import lacks_ledger, open_run_log
 from faber_ledger.runs.run import Run, clone_folder, path_in_clone
 from faber_ledger.runs.sent import Sent
-from faber_ledger.runs.state_file import parse_state, read_state
+from faber_ledger.runs.state_file import parse_state
 
 ROUNDS = 5  # of fetching and sending, where other clones are faster
 LOCK_SECONDS = 60.0
+OTHER_REMOTE = "`faber-ledger init --carry refs --remote NAME` takes another one"
 FASTER = "other clones were faster, five times"
 Warn = Callable[[str], None]
 
@@ -58,7 +54,9 @@ class Carried:
     """What an exchange did to a run: how many events came and went, and `why` it was not sent, if so.
 
     `hint` says what to run then, and `code` is the exit code. `has_sent` is also true of a state alone; `was_lost` says
-    that the remote had lost the ref; `waiting` counts the deliveries that could not be recorded before.
+    that the remote had lost the ref, and `is_behind` that the last push found it moved; `waiting` counts the deliveries
+    that could not be recorded before. `state` says what the state is that was taken from the ref, and `may_purge`
+    whether a redacted payload there is to be removed.
     """
 
     def __init__(self, run: Run) -> None:
@@ -67,7 +65,9 @@ class Carried:
         self.why: str | None = None
         self.hint: str | None = None
         self.code = 0
-        self.has_sent = self.was_lost = False
+        self.has_sent = self.was_lost = self.is_behind = False
+        self.state = ""
+        self.may_purge = True
 
     def fail(self, error: Exception | str) -> None:
         """Note why the run was not sent, and the exit code."""
@@ -85,31 +85,48 @@ def exchange_refs(
     Raises ServerUnavailable where git fails, as where the remote does not answer, and Locked.
     """
     found = {ref_name(run.run_id): Carried(run) for run in runs}
-    with _lock_sending(root):
+    with lock_sending(root):
         try:
             for one in found.values() if sends else ():
                 _record_waiting(one, warn)
-            left = dict(found)
+            left, before = dict(found), dict[str, str]()
             for _ in range(ROUNDS):
                 there = remote.heads()
+                left = _drop_unmoved(remote, left, before, there)
+                before = there
                 left = _absorb_all(remote, left, there, warn)
                 left = _send_all(remote, left, there, warn, is_named=is_named) if sends else {}
                 if not left:
                     break
         except GitFailed as error:
             _note_problem(found.values(), remote, error.message)
-            raise _unavailable(remote, error) from error
+            raise unavailable(remote, error) from error
         _note_problem([one for one in found.values() if one.why is not None], remote, "")
     return list(found.values())
 
 
-def _lock_sending(root: str) -> RunLock:
+def lock_sending(root: str) -> RunLock:
+    """Return the lock of the clone's one process that sends; raises Locked where it is entered."""
     make_below(root, clone_folder(root) or root, durable=False)
     return RunLock(path_in_clone(root, LOCK) or "", LOCK_SECONDS)
 
 
-def _unavailable(remote: Remote, error: GitFailed) -> ServerUnavailable:
+def unavailable(remote: Remote, error: GitFailed) -> ServerUnavailable:
+    """Return what is raised where an exchange failed with git."""
     return ServerUnavailable(f"the exchange with {remote.name} failed: {error.message}", hint=error.hint)
+
+
+def _drop_unmoved(
+    remote: Remote, behind: dict[str, Carried], before: dict[str, str], there: dict[str, str]
+) -> dict[str, Carried]:
+    """Return the runs to exchange: none that a push found moved, and a fetch did not, as it asks another repository."""
+    unmoved = [name for name in behind if behind[name].is_behind and before.get(name) == there.get(name)]
+    if unmoved and remote.pushes_elsewhere():
+        for name in unmoved:
+            behind[name].fail(f"the push URL of {remote.name} is another repository than its URL")
+            behind[name].hint = f"see `git remote -v`: ledgers need a remote that is one repository; {OTHER_REMOTE}"
+        return {name: one for name, one in behind.items() if name not in unmoved}
+    return behind
 
 
 def _record_waiting(one: Carried, warn: Warn) -> None:
@@ -126,7 +143,7 @@ def _note_problem(failed: Iterable[Carried], remote: Remote, message: str) -> No
     """Note why runs were not sent, for the next start and for `status`."""
     for one in failed:
         sent = Sent(one.run)
-        if not lacks_ledger(one.run) and not sent.is_whole(one.run, remote.name):
+        if not lacks_ledger(one.run) and not sent.is_forgotten and not sent.is_whole(one.run, remote.name):
             sent.problem = message or one.why or ""
             sent.save()
 
@@ -146,7 +163,9 @@ def _absorb_all(remote: Remote, runs: dict[str, Carried], there: dict[str, str],
         for name, commit in zip(new, commits, strict=True):
             one = runs[name]
             try:
-                one.fetched += absorb_commit(one.run, there[name], commit, remote.name, warn)
+                taken = absorb_commit(one.run, there[name], commit, remote.name, warn, may_purge=one.may_purge)
+                one.fetched += taken.added
+                one.state = taken.state or one.state
             except (LedgerError, sqlite3.Error, OSError) as error:
                 one.fail(error)
                 failed.add(name)
@@ -171,65 +190,6 @@ def _fetch(remote: Remote, runs: dict[str, Carried], names: list[str]) -> list[s
         except GitFailed as error:
             runs[name].fail(error)
     return fetched
-
-
-def absorb_commit(run: Run, name: str, commit: Commit | None, remote: str, warn: Warn) -> int:
-    """Absorb a commit's ledger, note what the remote has, and return how many events came.
-
-    Raises LedgerError, NewerFormat among them, where the ref is not one that this clone may continue.
-    """
-    forget = f"run `faber-ledger run forget --remote {run.run_id}` if nobody needs it"
-    if commit is None:
-        raise LedgerError(f"its ref at {remote} is not a commit", hint=forget)
-    fields = fields_of(commit.message)
-    if fields.get(FOLDER, "") != project_key(run.root) or fields.get(RUN, run.run_id) != run.run_id:
-        raise LedgerError(f"its ref at {remote} belongs to another run or project", hint=forget)
-    files, added = commit.files, 0
-    if LEDGER in files:
-        _check_format(files[LEDGER], remote)
-    if lacks_ledger(run) and not event_ids(files.get(LEDGER, "")):
-        raise LedgerError(f"its ref at {remote} has no ledger that can be read", hint=forget)
-    sent = Sent(run)
-    sent.remote, sent.commit, sent.heads, sent.events, sent.log = remote, name, "", 0, None
-    sent.updated_at, sent.has_metadata, sent.problem = updated_at_of(files.get(STATE)), METADATA in files, ""
-    if LEDGER in files:
-        with lock_run(run), open_run_log(run, warn) as opened:
-            before = opened.log.count_events()
-            sent.heads = opened.absorb_fetched(files[LEDGER])
-            added = opened.log.count_events() - before
-            ours = {found for (found,) in opened.log.connection.execute("SELECT id FROM event")}
-            sent.events = len(ours & event_ids(files[LEDGER]))
-            is_all = sent.heads == opened.log.heads_text()
-        if added or opened.restored or opened.redacted:
-            write_blocks(run, warn=warn)
-        if opened.redacted:
-            delete_refs(run.root, [SENT + ref_name(run.run_id)])  # what this clone has sent reaches the payload
-        if is_all:
-            sent.noted_at = now()
-            if not _is_newer(run, sent):
-                sent.note_files(run)
-    sent.save()
-    return added
-
-
-def _check_format(path: str, remote: str) -> None:
-    """Raise NewerFormat for a ledger that only a newer program reads: what it has must not be replaced."""
-    try:
-        check_file(path)
-    except NewerFormat as error:
-        raise NewerFormat(
-            f"its ledger at {remote} has a newer format than this program knows", hint=error.hint
-        ) from error
-    except LedgerError:
-        return  # what is no ledger is set aside
-
-
-def _is_newer(run: Run, sent: Sent) -> bool:
-    """Return whether the state here is newer than the one that the remote has."""
-    try:
-        return time_of(read_state(run).value) > sent.updated_at
-    except LedgerError:
-        return False
 
 
 # What goes
@@ -291,6 +251,9 @@ def _prepare(remote: Remote, one: Carried, parent: str, folder: str, warn: Warn,
     The ledger is a copy, made in `folder` while nobody writes.
     """
     run, sent = one.run, Sent(one.run)
+    if sent.is_forgotten and not is_named and sent.commit and not parent:
+        sent.commit = ""  # another clone had sent it again, and it was deleted again
+        sent.save()
     if lacks_ledger(run) or (sent.is_forgotten and not is_named):
         return None
     if parent == sent.commit and sent.is_whole(run, remote.name):
@@ -300,7 +263,7 @@ def _prepare(remote: Remote, one: Carried, parent: str, folder: str, warn: Warn,
         log = opened.log
         heads, events = log.heads_text(), log.count_events()
         is_known = bool(parent) and parent == sent.commit and heads == sent.heads and not sent.must_purge
-        if is_known and not _is_newer(run, sent):
+        if is_known and not is_state_due(run, sent):
             sent.remote = remote.name
             sent.note_files(run)
             sent.save()
@@ -323,6 +286,9 @@ def _prepare(remote: Remote, one: Carried, parent: str, folder: str, warn: Warn,
 
 def _note_pushed(one: Carried, sent: Sent, commit: str, pushed: Pushed, remote: Remote, warn: Warn) -> bool:
     """Note what became of a pushed run; return whether another clone was faster."""
+    one.is_behind = pushed.is_behind
+    if pushed.why is not None:
+        one.sent, one.was_lost = 0, False
     if pushed.is_behind:
         one.fail(f"{FASTER}: {pushed.why}")
         return True
@@ -330,41 +296,16 @@ def _note_pushed(one: Carried, sent: Sent, commit: str, pushed: Pushed, remote: 
         warn(f"{one.run.run_id}: {remote.name} does not replace the ref, so it keeps what was redacted: {pushed.why}")
         purging = Sent(one.run)
         # The next commit is a child of the one that is there, which `redact` may have left without a ref here.
-        purging.must_purge, purging.commit = False, ""
-        purging.save()
+        purging.commit, one.may_purge = "", False
+        purging.save(is_purged=True)
         return True
     if pushed.why is not None:
         one.fail(pushed.why)
-        one.sent, one.was_lost = 0, False
         return False
     if sent.must_purge:
         delete_refs(remote.top, [remote.fetched(ref_name(one.run.run_id))])
     sent.commit, sent.at, sent.problem = commit, now(), ""
-    sent.is_forgotten = sent.must_purge = False
-    sent.save()
+    sent.is_forgotten = False
+    sent.save(is_purged=sent.must_purge)
     one.has_sent, one.why, one.code = True, None, 0
     return False
-
-
-def forget_at_remote(remote: Remote, run: Run) -> None:
-    """Delete a run's ref at the remote and what was fetched of it; this clone sends it no more.
-
-    Raises ServerUnavailable, ServerRefused, and RunNotFound if there is no ref.
-    """
-    name = ref_name(run.run_id)
-    with _lock_sending(run.root):
-        try:
-            there = remote.heads(name)
-            if name not in there:
-                hint = "run `faber-ledger run list --remote`"
-                raise RunNotFound(f"{remote.name} has no ref of {run.run_id}", hint=hint)
-            pushed = remote.push([Push(name, "", there[name])])[name]
-            if pushed.why is not None:
-                hint = "delete it where the remote is hosted"
-                raise ServerRefused(f"{remote.name} keeps the ref: {pushed.why}", hint=hint)
-            delete_refs(remote.top, [remote.fetched(name), SENT + name])
-        except GitFailed as error:
-            raise _unavailable(remote, error) from error
-        sent = Sent(run)
-        sent.commit, sent.heads, sent.events, sent.log, sent.is_forgotten = "", "", 0, None, True
-        sent.save()

@@ -20,6 +20,8 @@ def carried_line(one: Carried, remote: str) -> str | None:
         parts.append(f"{events_shown(one.fetched)} fetched from {remote}, {one.sent} sent")
     elif one.has_sent:
         parts.append(f"its state sent to {remote}")
+    if one.state:
+        parts.append(f"state.json taken from {remote} ({one.state})")
     if one.was_lost:
         parts.append(f"{remote} had lost its ref, which is there again")
     if one.why is not None:
@@ -35,6 +37,7 @@ def carried_data(one: Carried) -> dict[str, Any]:
         "run_id": one.run.run_id,
         "fetched": one.fetched,
         "sent": one.sent,
+        "state_taken": one.state or None,
         "was_lost": one.was_lost,
         "why_not_sent": one.why,
         "waiting": one.waiting,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import suppress
 from typing import NamedTuple
 
 from faber_ledger.cli.sync.arrival import remote_of
@@ -29,6 +30,17 @@ class Purge(NamedTuple):
     remote: str = ""
     problem: str = ""
     hint: str = ""
+
+
+def note_due(run: Run, event: str) -> None:
+    """Note that the remote's ref has to be replaced if it may have an event; an interrupt leaves it due.
+
+    It waits for no lock.
+    """
+    with suppress(LedgerError, OSError):
+        top = top_of(run.root)
+        if top is not None and carries_refs(run.root):
+            _note_due(run, top, event, _stale_refs(run, top, event))
 
 
 def purge_refs(run: Run, event: str, warn: Warn) -> Purge:
@@ -73,20 +85,30 @@ def _forget_here(run: Run, top: str, event: str) -> None:
     """
     if not carries_refs(run.root) and not refs_here(top, ref_name(run.run_id)):
         return
+    note_due(run, event)
     make_below(run.root, clone_folder(run.root) or run.root, durable=False)
     try:
         with RunLock(path_in_clone(run.root, LOCK) or "", LOCK_SECONDS):
-            _note_purge(run, top, event)
+            _purge_here(run, top, event)
     except Locked:
-        _note_purge(run, top, event)
+        _purge_here(run, top, event)
 
 
-def _note_purge(run: Run, top: str, event: str) -> None:
-    refs = refs_here(top, ref_name(run.run_id))
-    stale = [ref for ref, commit in refs.items() if may_have_event(top, commit, event)]
-    sent = Sent(run)
-    if carries_refs(run.root) and (stale or not sent.commit or may_have_event(top, sent.commit, event)):
-        sent.must_purge = True
-        sent.save()
+def _purge_here(run: Run, top: str, event: str) -> None:
+    stale = _stale_refs(run, top, event)
+    if carries_refs(run.root):
+        _note_due(run, top, event, stale)
     if stale:
         delete_refs(top, stale)
+
+
+def _stale_refs(run: Run, top: str, event: str) -> list[str]:
+    refs = refs_here(top, ref_name(run.run_id))
+    return [ref for ref, commit in refs.items() if may_have_event(top, commit, event)]
+
+
+def _note_due(run: Run, top: str, event: str, stale: list[str]) -> None:
+    sent = Sent(run)
+    if stale or not sent.commit or may_have_event(top, sent.commit, event):
+        sent.must_purge = True
+        sent.save()

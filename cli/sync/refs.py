@@ -8,9 +8,11 @@ writes all refs: they may be packed, or in a reftable. Nothing here knows what a
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -29,6 +31,7 @@ LONGEST_NAME, DIGITS = 180, 16
 LEDGER, STATE, METADATA = "ledger.db", "state.json", "metadata.json"  # the files of a commit
 LARGEST = {LEDGER: 1 << 30, STATE: 64 << 20, METADATA: 1 << 20}  # bytes
 LONGEST_MESSAGE, LARGEST_COMMIT = 4096, 1 << 20
+ANSWER_SECONDS, TRANSFER_SECONDS = 120.0, 900.0  # a silent remote is found out by the first question
 WHO = "faber-ledger <faber-ledger@localhost>"
 # Nothing that a user has set for his own fetches and pushes changes these: no hook runs, no tag or submodule goes
 # along.
@@ -41,6 +44,7 @@ PUSH = ("push", "--porcelain", "--no-verify", "--no-follow-tags", "--no-signed",
 OWN_SETTINGS = ("-c", "core.hooksPath=/dev/null", "-c", "push.pushOption=")
 UNCHECKED = ("-c", "fetch.fsckObjects=false")  # where nothing is kept
 BEHIND = ("fetch first", "non-fast-forward", "stale info", "cannot lock", "failed to update", "already exists")
+VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 FOR_GOOD = "[remote rejected] (non-fast-forward)"  # the remote's settings refuse to replace a ref
 
 
@@ -67,15 +71,29 @@ def quiet_environment(top: str) -> dict[str, str]:
         "SSH_ASKPASS_REQUIRE": "never",
         "GCM_INTERACTIVE": "never",
     }
-    own = os.environ.get("GIT_SSH_COMMAND") or os.fsdecode(run_git("config", "core.sshCommand", at=top).stdout).strip()
+    settings = _ssh_settings(top)
+    own = os.environ.get("GIT_SSH_COMMAND") or settings.get("core.sshcommand", "").strip()
     ssh = own or shlex.quote(os.environ.get("GIT_SSH") or "ssh")
-    try:
-        program = os.path.basename(shlex.split(ssh)[0])
-    except (ValueError, IndexError):
-        return found
-    if program.startswith("ssh"):  # another program may not know the option
+    variant = os.environ.get("GIT_SSH_VARIANT") or settings.get("ssh.variant", "auto")
+    if variant == "ssh" or (variant == "auto" and _is_ssh(ssh)):  # another program may not know the option
         found["GIT_SSH_COMMAND"] = f"{ssh} -o BatchMode=yes"
     return found
+
+
+def _ssh_settings(top: str) -> dict[str, str]:
+    """Return git's settings of ssh by their names, of each the one that counts."""
+    printed = run_git("config", "-z", "--get-regexp", r"^(core\.sshcommand|ssh\.variant)$", at=top).stdout
+    return dict(one.partition("\n")[::2] for one in os.fsdecode(printed).split("\0"))
+
+
+def _is_ssh(command: str) -> bool:
+    """Return whether a shell command runs ssh, also after the values of variables."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return False
+    program = next((word for word in words if not VARIABLE.match(word)), "")
+    return os.path.basename(program).startswith("ssh")
 
 
 class Push(NamedTuple):
@@ -107,10 +125,11 @@ class Remote:
     """A remote of a clone, asked through git in the work tree at `top`."""
 
     def __init__(self, top: str, name: str, *, is_quiet: bool) -> None:
-        """Take the remote's name; if `is_quiet`, nothing that git starts may ask the user."""
+        """Take the remote's name; if `is_quiet`, nothing that git starts may ask; else git may ask on a terminal."""
         self.top = top
         self.name = name
         self._environment = quiet_environment(top) if is_quiet else None
+        self._may_ask = not is_quiet and sys.stdin is not None and sys.stdin.isatty()
 
     def heads(self, pattern: str = "*") -> dict[str, str]:
         """Return the commits of the remote's refs by their names; raises GitFailed."""
@@ -127,6 +146,12 @@ class Remote:
     def fetched(self, name: str) -> str:
         """Return the ref into which a run's ref is fetched."""
         return f"{FETCHED}{self.name}/{name}"
+
+    def pushes_elsewhere(self) -> bool:
+        """Return whether the remote is pushed to by another URL than it is fetched from."""
+        asked = ("remote", "get-url")
+        urls = [run_git(*asked, *option, "--", self.name, at=self.top).stdout for option in ([], ["--push", "--all"])]
+        return urls[0] != urls[1]
 
     def list_newest(self) -> Iterator[tuple[str, str, int, str]]:
         """Yield name, commit, time and message of each ref of the remote: its newest commit alone is asked for.
@@ -177,7 +202,16 @@ class Remote:
         return done.stdout
 
     def _run(self, *arguments: str, content: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
-        return run_git(*OWN_SETTINGS, *arguments, at=self.top, content=content, environment=self._environment)
+        return run_git(
+            *OWN_SETTINGS,
+            *arguments,
+            at=self.top,
+            content=content,
+            environment=self._environment,
+            seconds=ANSWER_SECONDS if "ls-remote" in arguments else TRANSFER_SECONDS,
+            asked=self.name,
+            may_ask=self._may_ask,
+        )
 
 
 def write(top: str, versions: list[Version]) -> dict[str, str]:

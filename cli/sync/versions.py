@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from faber_ledger.cli.sync.refs import LARGEST, LEDGER, METADATA, STATE, Remote, read
 from faber_ledger.files.text import one_line
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.disk import FileRefused, read_regular
-from faber_ledger.ledger.encoding import loads
+from faber_ledger.ledger.encoding import loads, sha256
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log
+from faber_ledger.recording.server_state import content_of, metadata_content
 from faber_ledger.runs.active import Here
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.git import project_key
 from faber_ledger.runs.progress import current_phase
-from faber_ledger.runs.run import Run
+from faber_ledger.runs.run import LONGEST_ID, Run
 from faber_ledger.runs.sent import Sent
 from faber_ledger.runs.state_file import parse_state, read_state
+from faber_ledger.runs.tree_note import shape_of
 
-LONGEST_FIELD = 200
-RUN, FOLDER = "Run", "Folder"
+RUN, FOLDER, STATE_PATH = "Run", "Folder", "State"
+LONGEST_FIELD, LONGEST = 200, {RUN: LONGEST_ID, STATE_PATH: 3 * LONGEST_ID}  # of a field; a cut id is another run's
 DESCRIBED = ("Work-Item", "Branch", "Status", "Phase", "Writer")
 
 
@@ -29,15 +32,16 @@ def message_of(run: Run, state: dict[str, Any], log: Log) -> str:
     branches = Here(run.root).branches_of(run, log)
     branch = branches[0] if branches else None
     values = (state.get("work_id"), branch, state.get("status"), current_phase(state), writer_of(run.root))
-    fields = {RUN: run.run_id, FOLDER: project_key(run.root), **dict(zip(DESCRIBED, values, strict=True))}
-    lines = [f"{name}: {one_line(value, LONGEST_FIELD)}" for name, value in fields.items() if value]
+    place = {RUN: run.run_id, STATE_PATH: run.shown(run.state_path), FOLDER: project_key(run.root)}
+    fields = {**place, **dict(zip(DESCRIBED, values, strict=True))}
+    lines = [f"{name}: {one_line(value, LONGEST.get(name, LONGEST_FIELD))}" for name, value in fields.items() if value]
     return "\n".join([run.run_id, "", *lines, ""])
 
 
 def fields_of(message: str) -> dict[str, str]:
     """Return what a commit's message, which is anybody's, says of the run."""
     pairs = [line.partition(": ")[::2] for line in message.splitlines() if ": " in line]
-    return {name: one_line(value, LONGEST_FIELD) for name, value in pairs}
+    return {name: one_line(value, LONGEST.get(name, LONGEST_FIELD)) for name, value in pairs}
 
 
 def files_to_send(remote: Remote, run: Run, sent: Sent, parent: str) -> tuple[dict[str, Any], dict[str, str | bytes]]:
@@ -50,10 +54,14 @@ def files_to_send(remote: Remote, run: Run, sent: Sent, parent: str) -> tuple[di
         state: dict[str, Any] = read_state(run).value
     except LedgerError:
         state = {}
+    ours = state
+    metadata = None
     try:
-        files[METADATA] = read_regular(run.metadata_path, LARGEST[METADATA])
+        metadata = metadata_content(read_regular(run.metadata_path, LARGEST[METADATA]))
     except (FileRefused, OSError):
         pass
+    if metadata is not None:
+        files[METADATA] = metadata
     is_newer = not state or sent.updated_at > time_of(state)
     if parent and (is_newer or (sent.has_metadata and METADATA not in files)):
         with read(remote.top, [parent]) as commits:
@@ -63,28 +71,45 @@ def files_to_send(remote: Remote, run: Run, sent: Sent, parent: str) -> tuple[di
                 for name, path in (commit.files if commit else {}).items()
                 if name != LEDGER
             }
-        if METADATA in there:
-            files.setdefault(METADATA, there[METADATA])
+        metadata = metadata_content(there.get(METADATA, b""))
+        if metadata is not None:
+            files.setdefault(METADATA, metadata)
         try:
             state = parse_state(run, there.get(STATE, b"")).value if is_newer else state
         except LedgerError:
             pass  # ours is better than one that nobody can read
+    if state and state is ours:
+        sent.digest = digest_of(state)
     return state, files
 
 
-def updated_at_of(path: str | None) -> str:
-    """Return the time of a fetched state in UTC; empty if it says none, or is not readable."""
-    if path is None:
-        return ""
+def state_of(path: str | None) -> dict[str, Any]:
+    """Return a fetched state; empty if there is none, or it is not readable."""
     try:
-        with open(path, "rb") as file:
-            seconds = seconds_of(loads(file.read().decode()).get("updated_at"))
-    except (ValueError, AttributeError, RecursionError):
-        return ""
-    return "" if seconds is None else utc_text(seconds)
+        with open(path or os.devnull, "rb") as file:
+            found = loads(file.read().decode())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def time_of(state: dict[str, Any]) -> str:
     """Return a state's time in UTC; empty if it says none."""
     seconds = seconds_of(state.get("updated_at"))
     return "" if seconds is None else utc_text(seconds)
+
+
+def digest_of(state: dict[str, Any]) -> str:
+    """Return what tells whether a state has changed, but for what is ours; raises RecursionError."""
+    return sha256(content_of(state).encode()).hexdigest()
+
+
+def is_state_due(run: Run, sent: Sent) -> bool:
+    """Return whether the state here is newer than the remote's, or has changed since it was exchanged."""
+    try:
+        state = read_state(run).value
+        at = time_of(state)
+        has_changed = sent.digest != "" and at == sent.updated_at and sent.state != shape_of(run.state_path)
+        return at > sent.updated_at or (has_changed and digest_of(state) != sent.digest)
+    except (LedgerError, RecursionError):
+        return False

@@ -1,4 +1,4 @@
-"""A progress bar on standard error while a long log, or many runs, are read, only on a terminal."""
+"""A progress bar on standard error while a long log, or many runs, are read, and who is waited for: on a terminal."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from threading import Timer
 from typing import TypeVar
 
 import click
@@ -17,9 +18,23 @@ from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run
 
 T = TypeVar("T")
+SLOW_SECONDS = 2.0
 LONG = 20_000_000  # bytes; reading a larger ledger takes over a second
 MANY = 500  # events; to exchange more may take over a second, as over a slow line
 EACH_RUN = 300_000  # bytes that are read in the time that a run takes, however small its ledger is
+
+
+@contextmanager
+def waiting_for(name: str) -> Iterator[None]:
+    """Say on a terminal who is waited for, if that takes long."""
+    timer = Timer(SLOW_SECONDS, click.echo, [f"waiting for {name}"], {"err": True})
+    timer.daemon = True
+    if sys.stderr.isatty():
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 @contextmanager

@@ -7,10 +7,13 @@ import json
 from pathlib import Path
 
 import pytest
-from support.carried import SENT, CarriedClone
+from support.carried import SENT, SETTINGS, CarriedClone
 from support.clones import RUN
 from support.command import COMMAND
+from support.layouts import LAYOUTS
+from support.project import usual_state
 
+TOKEN, PASSWORD = f"ghp_{'aB3dE6gH9j' * 4}"[:40], "correct-horse-battery"
 FETCHED = "refs/faber-ledger-remotes/origin/"
 
 
@@ -31,10 +34,29 @@ def test_a_commit_has_three_files_and_a_message(one: CarriedClone) -> None:
     assert names == ["ledger.db", "metadata.json", "state.json"]
     assert one.origin.ids() == one.log_ids()
     assert json.loads(one.origin.content("state.json"))["work_id"] == "258"
-    assert one.origin.content("metadata.json") == b'{"a": 1}'
+    assert one.origin.content("metadata.json") == b'{\n  "a": 1\n}\n'
     message = one.origin.git("log", "-1", "--format=%B", SENT + RUN).splitlines()
     assert message[:3] == [RUN, "", f"Run: {RUN}"]
-    assert {line.partition(": ")[0] for line in message[3:]} == {"Work-Item", "Status", "Phase", "Writer"}
+    assert {line.partition(": ")[0] for line in message[3:]} == {"State", "Work-Item", "Status", "Phase", "Writer"}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "sent"),
+    [
+        (f'{{"token": "{TOKEN}", "a": "password: {PASSWORD}"}}', True),
+        (f'{{"token": "{TOKEN}", "token": ""}}', True),
+        (f'["{TOKEN}"]', False),
+        (f'{{"token": "{TOKEN}"', False),
+    ],
+)
+def test_no_secret_of_metadata_is_sent(one: CarriedClone, metadata: str, sent: bool) -> None:
+    (one.state_path.parent / "metadata.json").write_text(metadata)
+    one.sync()
+    names = one.origin.git("ls-tree", "--name-only", SENT + RUN).splitlines()
+    assert ("metadata.json" in names) == sent
+    content = one.origin.content("metadata.json") if sent else b""
+    assert TOKEN.encode() not in content
+    assert PASSWORD.encode() not in content
 
 
 def test_what_is_sent_is_said_once(one: CarriedClone) -> None:
@@ -100,7 +122,7 @@ def test_a_clone_without_the_runs_files_keeps_what_the_ref_has(one: CarriedClone
     two.sync()
     assert one.origin.ids() == two.log_ids() > one.log_ids()
     assert json.loads(one.origin.content("state.json"))["work_id"] == "258"
-    assert one.origin.content("metadata.json") == b'{"a": 1}'
+    assert one.origin.content("metadata.json") == b'{\n  "a": 1\n}\n'
 
 
 @pytest.mark.parametrize(
@@ -112,6 +134,7 @@ def test_a_clone_without_the_runs_files_keeps_what_the_ref_has(one: CarriedClone
         ("ends.", "ends%2E"),
         ("ends.lock", "ends%2Elock"),
         ("x" * 181, "x" * 180 + hashlib.sha256(b"x" * 181).hexdigest()[:16]),
+        ("x" * 240, "x" * 180 + hashlib.sha256(b"x" * 240).hexdigest()[:16]),
     ],
 )
 def test_a_refs_name_is_the_runs(one: CarriedClone, run_id: str, name: str) -> None:
@@ -122,6 +145,42 @@ def test_a_refs_name_is_the_runs(one: CarriedClone, run_id: str, name: str) -> N
     assert run_id in two.faber("run", "list", "--remote").stdout
     two.faber("run", "resume", run_id, "--yes")
     assert (two.root / ".fractary/runs" / run_id / "state.json").exists()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_run_comes_into_the_layout_that_it_has(tmp_path: Path, layout: str) -> None:
+    one = CarriedClone.started(tmp_path / "one")
+    state, _, run_id = LAYOUTS[layout]
+    path = one.root / state
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(usual_state(run_id)))
+    one.name_run(run_id)
+    one.deliver("session-start", "first", hook_event_name="SessionStart", source="startup")
+    one.sync()
+    two = one.second("two")
+    two.faber("run", "resume", run_id, "--yes")
+    states = [found.relative_to(two.root).as_posix() for found in two.root.glob(".fractary/**/state*.json")]
+    assert sorted(states) == sorted([f".fractary/runs/{RUN}/state.json", state])
+
+
+@pytest.mark.parametrize(
+    "state", ["../../state.json", ".fractary/faber/ledger.json", f".fractary/runs/{RUN}/state.json"]
+)
+def test_a_place_that_no_layout_has_is_not_used(one: CarriedClone, state: str) -> None:
+    one.add_run("shop-1")
+    one.sync()
+    message = one.origin.git("log", "-1", "--format=%B", f"{SENT}shop-1")
+    content: dict[str, bytes | tuple[str, str, str]] = {
+        name: one.origin.content(name, "shop-1") for name in ("ledger.db", "state.json")
+    }
+    path = ".fractary/runs/shop-1/state.json"
+    assert f"State: {path}" in message
+    one.origin.put(content, "shop-1", message=message.replace(path, state).encode())
+    two = one.second("two")
+    before = (two.root / SETTINGS).read_bytes()
+    two.faber("run", "resume", "shop-1", "--yes")
+    assert (two.root / path).exists()
+    assert (two.root / SETTINGS).read_bytes() == before
 
 
 # Several clones
@@ -314,18 +373,6 @@ def test_a_clone_that_never_agreed_sends_nothing_and_says_so(one: CarriedClone) 
     assert one.origin.heads() == {}
     assert "not sent" in one.start_line()
     assert one.call(str(COMMAND), "run", "list", "--remote").returncode == 1
-
-
-def test_a_ref_that_was_forgotten_is_sent_by_name_alone(one: CarriedClone) -> None:
-    one.sync()
-    one.faber("run", "forget", "--remote", RUN)
-    assert one.origin.heads() == {}
-    assert one.refs(SENT) == ""
-    assert one.sync().stdout == "nothing new at origin\n"
-    assert f"its ref was deleted at origin: `faber-ledger sync {RUN}` sends it again" in one.faber("status").stdout
-    one.faber("run", "forget", "--remote", RUN, code=10)
-    one.sync(RUN)
-    assert one.origin.ids() == one.log_ids()
 
 
 def test_a_run_that_is_only_at_the_remote_comes_by_name(one: CarriedClone) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pty
+import signal
 import subprocess
 import sys
 import threading
@@ -13,11 +15,21 @@ from pathlib import Path
 
 import pytest
 from support.carried import CarriedClone, agree, count_git, wait_until
+from support.clones import RUN
+from support.command import COMMAND, run_command
 
 SHORT = """
 from faber_ledger.cli.commands import sync
 from faber_ledger.cli.entry import main
 sync.BACKGROUND_SECONDS = 1
+main()
+"""
+IMPATIENT = """
+from faber_ledger.cli.entry import main
+from faber_ledger.cli.sync import refs
+from faber_ledger.cli.ui import progress
+progress.SLOW_SECONDS = 0.1
+refs.ANSWER_SECONDS = 1
 main()
 """
 
@@ -101,6 +113,17 @@ def test_it_starts_at_most_three_gits_besides_the_push(one: CarriedClone) -> Non
     assert one.origin.has(one)
 
 
+def test_a_ref_that_the_remote_had_lost_is_said_once(one: CarriedClone) -> None:
+    one.sync()
+    one.origin.git("update-ref", "-d", f"refs/faber-ledger/{RUN}")
+    one.record("second")
+    one.end("second")
+    one.wait_for_sender()
+    said = f"{RUN}: origin had lost its ref, which this clone has sent again"
+    assert one.start_line("third").count(said) == 1
+    assert said not in one.start_line("fourth")
+
+
 # It asks nobody, and it ends
 
 
@@ -141,6 +164,24 @@ def test_the_users_own_ssh_is_used(one: CarriedClone, place: str) -> None:
     assert "-o BatchMode=yes" in asked.read_text().splitlines()[0]
 
 
+@pytest.mark.parametrize("way", ["ssh.variant", "GIT_SSH_VARIANT", "variables", "plink"])
+def test_batch_mode_is_added_to_what_is_ssh(one: CarriedClone, way: str) -> None:
+    asked = one.root.parent / "asked"
+    program = one.root.parent / ("ssh" if way == "variables" else "wrapper")
+    program.write_text(f'#!/bin/sh\necho "$KEY" "$@" >> {asked}\nexit 1\n')
+    program.chmod(0o755)
+    one.git("remote", "set-url", "origin", "ssh://host.invalid/project.git")
+    one.git("config", "core.sshCommand", f"KEY='a b' {program} -i key" if way == "variables" else str(program))
+    if way in ("ssh.variant", "plink"):
+        one.git("config", "ssh.variant", "plink" if way == "plink" else "ssh")
+    one.record("second")
+    one.end_with("second", **({"GIT_SSH_VARIANT": "ssh"} if way == "GIT_SSH_VARIANT" else {}))
+    wait_until(lambda: asked.exists() and not one.is_sending())
+    line = asked.read_text().splitlines()[0]
+    assert ("-o BatchMode=yes" in line) == (way != "plink")
+    assert line.startswith("a b -i key" if way == "variables" else " ")
+
+
 def test_a_password_is_never_asked_for(one: CarriedClone) -> None:
     asked = one.root.parent / "asked"
     askpass = one.root.parent / "askpass"
@@ -155,20 +196,78 @@ def test_a_password_is_never_asked_for(one: CarriedClone) -> None:
     assert not asked.exists()
 
 
-def test_a_remote_that_hangs_is_given_up_and_said(one: CarriedClone, tmp_path: Path) -> None:
+@pytest.fixture
+def hanging(tmp_path: Path) -> Iterator[Path]:
+    """An ssh that never answers: it writes its process into `pid` beside it, and ends after a minute at most."""
     ssh = tmp_path / "ssh"
-    ssh.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec cat {tmp_path}/nothing\n")
-    os.mkfifo(tmp_path / "nothing")
+    ssh.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 60\n")
     ssh.chmod(0o755)
+    yield ssh
+    pid = (tmp_path / "pid").read_text().strip() if (tmp_path / "pid").exists() else ""
+    if has_process(pid):
+        os.kill(int(pid), signal.SIGKILL)
+
+
+def test_a_remote_that_hangs_is_given_up_and_said(one: CarriedClone, tmp_path: Path, hanging: Path) -> None:
     one.git("remote", "set-url", "origin", "ssh://host.invalid/project.git")
     (tmp_path / "files").mkdir()
-    environment = {**one.environment, "GIT_SSH_COMMAND": str(ssh), "TMPDIR": str(tmp_path / "files")}
+    environment = {**one.environment, "GIT_SSH_COMMAND": str(hanging), "TMPDIR": str(tmp_path / "files")}
     command = [sys.executable, "-c", SHORT, "sync", "--background"]
     done = subprocess.run(command, cwd=one.root, env=environment, check=False, start_new_session=True, timeout=60)
     assert done.returncode == 13
     assert "not sent to origin (no end within 1 s)" in one.faber("status").stdout
     assert [*(tmp_path / "files").iterdir()] == []
     wait_until(lambda: not has_process((tmp_path / "pid").read_text().strip()))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["sync"],
+        ["run", "list", "--remote"],
+        ["run", "resume", "shop-1"],
+        ["run", "forget", "--remote", RUN],
+        ["init", "--git-only", "--carry", "refs", "--fetch", "--no-auto-send"],
+    ],
+)
+def test_a_command_gives_a_silent_remote_up(one: CarriedClone, hanging: Path, arguments: list[str]) -> None:
+    one.git("remote", "set-url", "origin", "ssh://host.invalid/project.git")
+    environment = {**one.environment, "GIT_SSH_COMMAND": str(hanging)}
+    command = [sys.executable, "-c", IMPATIENT, *arguments]
+    done = subprocess.run(
+        command, cwd=one.root, env=environment, check=False, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, "origin did not answer within 1 s" in done.stderr) == (13, True), done.stderr
+
+
+def test_a_slow_remote_is_named_on_a_terminal(one: CarriedClone, hanging: Path) -> None:
+    one.git("remote", "set-url", "origin", "ssh://host.invalid/project.git")
+    environment = {**one.environment, "GIT_SSH_COMMAND": str(hanging)}
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-c", IMPATIENT, "sync"]
+    done = subprocess.run(command, cwd=one.root, env=environment, check=False, stderr=theirs, timeout=60)
+    shown = os.read(ours, 4096)
+    os.close(ours)
+    os.close(theirs)
+    assert done.returncode == 13
+    assert shown.startswith(b"waiting for origin\r\n")
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_git_may_ask_on_a_terminal_alone(one: CarriedClone, tmp_path: Path, is_terminal: bool) -> None:
+    ssh = tmp_path / "ssh"
+    ssh.write_text(f'#!/bin/sh\necho "asks: $GIT_TERMINAL_PROMPT" >> {tmp_path}/asked\nexit 1\n')
+    ssh.chmod(0o755)
+    one.git("remote", "set-url", "origin", "ssh://host.invalid/project.git")
+    ours, theirs = pty.openpty()
+    given = theirs if is_terminal else subprocess.DEVNULL
+    environment = {**one.environment, "GIT_SSH_COMMAND": str(ssh)}
+    environment.pop("GIT_TERMINAL_PROMPT", None)
+    done = run_command([COMMAND, "sync"], cwd=one.root, env=environment, stdin=given, capture_output=True)
+    os.close(ours)
+    os.close(theirs)
+    assert done.returncode == 13
+    assert (tmp_path / "asked").read_text().splitlines()[0] == ("asks: " if is_terminal else "asks: 0")
 
 
 def has_process(pid: str) -> bool:

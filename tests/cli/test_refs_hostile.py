@@ -120,7 +120,7 @@ def test_a_ref_of_something_else_is_said_and_left(one: CarriedClone, kind: str) 
     assert f"hint: run `faber-ledger run forget --remote {RUN}` if nobody needs it" in done.stderr
     assert origin.heads()[RUN] == named
     assert one.faber("run", "list", "--remote").stdout == "no run matches at the remote\n"
-    one.faber("run", "forget", "--remote", RUN)
+    one.faber("run", "forget", "--remote", RUN, "--yes")
     one.sync(RUN)
     assert origin.has(one)
 
@@ -152,7 +152,7 @@ def test_a_commit_that_git_refuses_does_not_stop_the_others(one: CarriedClone) -
 
 
 def test_a_ref_below_a_runs_ref_is_said(one: CarriedClone) -> None:
-    one.faber("run", "forget", "--remote", RUN)
+    one.faber("run", "forget", "--remote", RUN, "--yes")
     one.origin.git("update-ref", f"{SENT}{RUN}/x", one.origin.git("rev-parse", "main"))
     assert "failed to update ref" in one.sync(RUN, code=14).stdout
 

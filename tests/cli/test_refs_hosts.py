@@ -65,6 +65,26 @@ def test_a_mirrors_push_deletes_the_refs_and_the_next_sync_restores_them(one: Ca
     assert one.origin.has(one, "shop-1")
 
 
+def test_a_push_url_of_another_repository_is_said_once(one: CarriedClone) -> None:
+    other = Origin.made(one.root.parent / "other.git")
+    one.git("config", "remote.origin.pushurl", str(other.root))
+    one.sync()
+    one.work("second")
+    done = one.sync(code=14)
+    assert done.stdout == f"{RUN}: not sent: the push URL of origin is another repository than its URL\n"
+    assert "hint: see `git remote -v`" in done.stderr
+    assert "the push URL of origin is another repository" in one.start_line()
+    one.git("config", "remote.origin.url", str(other.root))
+    one.sync()
+    assert other.has(one)
+
+
+def test_a_push_url_of_the_same_repository_is_used(one: CarriedClone) -> None:
+    one.git("config", "remote.origin.pushurl", f"file://{one.origin.root}")
+    two = one.second("two")
+    exchange(one, two)
+
+
 def test_a_remote_that_is_gone_is_said(one: CarriedClone) -> None:
     one.sync()
     one.git("remote", "remove", "origin")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 from pathlib import Path
 
@@ -175,11 +176,17 @@ def test_a_remote_that_replaces_no_branch_replaces_the_ref(team: Team) -> None:
     assert payloads_reached(team.ann, *AT_REMOTE) == {OTHER}
 
 
-def test_a_remote_that_replaces_no_ref_is_said_to_keep_it(team: Team) -> None:
+def replace_no_ref(team: Team) -> Path:
+    """Let the remote refuse to replace a ref, and return the hook that does."""
     hook = team.remote / "hooks/update"
     hook.parent.mkdir(exist_ok=True)
     hook.write_text('#!/bin/sh\ngit merge-base --is-ancestor "$2" "$3"\n')
     hook.chmod(0o755)
+    return hook
+
+
+def test_a_remote_that_replaces_no_ref_is_said_to_keep_it(team: Team) -> None:
+    hook = replace_no_ref(team)
     said = redact(team.ann, note_id(team.ann))
     assert "origin does not replace the ref, so it keeps what was redacted" in said
     assert "redact the event again once the remote allows that its refs are replaced" in said
@@ -293,6 +300,52 @@ def test_a_sending_that_was_killed_before_it_was_noted_counts(team: Team) -> Non
     note.write_bytes(before)
     redact(team.ann, note_id(team.ann, "again"))
     assert commits_at_remote(team.ann) == 1
+
+
+@pytest.mark.parametrize("lock", ["sending", "run"])
+def test_an_interrupted_redaction_is_due_at_the_remote(team: Team, lock: str) -> None:
+    path = team.ann.root / ".git/faber-ledger/sending.lock" if lock == "sending" else team.ann.private / "lock"
+    name = note_id(team.ann)
+    with RunLock(str(path)):
+        command = [str(COMMAND), "redact", name, "--yes"]
+        process = Command(command, cwd=team.ann.root, env=team.ann.environment(), stdout=subprocess.PIPE)
+        while not is_waiting_for_lock(process):
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert json.loads((team.ann.private / "sent.json").read_text())["purge"] is True
+    sync(team.ann)
+    assert commits_at_remote(team.ann) == 1
+    if lock == "sending":
+        assert payloads_reached(team.ann, *AT_REMOTE) == {OTHER}
+
+
+def test_a_payload_that_an_older_clone_sends_again_is_removed(team: Team) -> None:
+    redact(team.ann, note_id(team.ann))
+    at_remote(team.ann, "update-ref", "-d", REF)
+    sync(team.bob)
+    assert payloads_reached(team.ann, *AT_REMOTE) == {SECRET, OTHER}
+    sync(team.ann)
+    assert payloads_reached(team.ann) == payloads_reached(team.ann, *AT_REMOTE) == {OTHER}
+    assert commits_at_remote(team.ann) == 1
+    sync(team.ann)
+    sync(team.bob)
+    assert payloads_reached(team.bob) == {OTHER}
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_a_ref_that_was_rolled_back_is_replaced_again(team: Team, refuses: bool) -> None:
+    before = at_remote(team.ann, "rev-parse", REF)
+    redact(team.ann, note_id(team.ann))
+    at_remote(team.ann, "update-ref", REF, before)
+    if refuses:
+        replace_no_ref(team)
+    said = sync(team.ann)
+    assert said.count("origin does not replace the ref, so it keeps what was redacted") == int(refuses)
+    assert payloads_reached(team.ann, *AT_REMOTE) == ({SECRET, OTHER} if refuses else {OTHER})
+    assert "does not replace" not in sync(team.ann)
+    assert SECRET not in texts(team.ann)
 
 
 def test_refs_that_are_left_in_a_project_without_them_are_deleted(team: Team) -> None:

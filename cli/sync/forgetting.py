@@ -1,0 +1,79 @@
+"""Delete a run's ref at the remote on purpose, once this clone has what is in it."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import NamedTuple
+
+from faber_ledger.cli.sync.carried import lock_sending, unavailable
+from faber_ledger.cli.sync.ref_intake import Warn, absorb_commit
+from faber_ledger.cli.sync.refs import LEDGER, SENT, Commit, Push, Remote, delete_refs, read, ref_name
+from faber_ledger.cli.sync.versions import STATE_PATH, fields_of
+from faber_ledger.cli.ui.words import events_shown
+from faber_ledger.ledger.command_errors import GitFailed, ServerRefused
+from faber_ledger.ledger.errors import LedgerError, RunNotFound
+from faber_ledger.ledger.foreign import event_ids
+from faber_ledger.runs.layouts import find_run_from
+from faber_ledger.runs.run import Run
+from faber_ledger.runs.sent import Sent
+
+
+class Forgotten(NamedTuple):
+    """A ref that is deleted: what it `has`, as words, and how many events."""
+
+    has: str
+    events: int
+
+
+def forget_at_remote(remote: Remote, run: Run, warn: Warn, *, is_sure: bool) -> Forgotten:
+    """Delete a run's ref at the remote and what was fetched of it; this clone sends it no more.
+
+    Its events are fetched into the log before. Raises LedgerError with what would be deleted unless the user `is_sure`,
+    ServerUnavailable, ServerRefused, and RunNotFound if there is no ref.
+    """
+    name = ref_name(run.run_id)
+    with lock_sending(run.root):
+        try:
+            there = remote.heads(name)
+            if name not in there:
+                hint = "run `faber-ledger run list --remote`"
+                raise RunNotFound(f"{remote.name} has no ref of {run.run_id}", hint=hint)
+            found = _fetch(remote, run, there[name], warn)
+            if not is_sure:
+                what = f"this would delete {SENT}{name} at {remote.name}, with {found.has}"
+                raise LedgerError(what, hint="--yes deletes it there, and nothing here")
+            pushed = remote.push([Push(name, "", there[name])])[name]
+            if pushed.why is not None:
+                hint = "delete it where the remote is hosted"
+                raise ServerRefused(f"{remote.name} keeps the ref: {pushed.why}", hint=hint)
+            delete_refs(remote.top, [remote.fetched(name), SENT + name])
+        except GitFailed as error:
+            raise unavailable(remote, error) from error
+        sent = Sent(run)
+        sent.commit, sent.heads, sent.events, sent.log, sent.problem = "", "", 0, None, ""
+        sent.is_forgotten = True
+        sent.save(is_purged=True)
+    return found
+
+
+def _fetch(remote: Remote, run: Run, tip: str, warn: Warn) -> Forgotten:
+    """Fetch a ref and absorb it; one that cannot be absorbed may be what is to be deleted."""
+    remote_name, events = remote.name, 0
+    try:
+        remote.fetch([ref_name(run.run_id)])
+        with read(remote.top, [tip]) as commits:
+            commit = next(commits)
+            events = len(event_ids(commit.files.get(LEDGER, ""))) if commit is not None else 0
+            absorb_commit(_placed(run, commit), tip, commit, remote_name, warn)
+    except (LedgerError, sqlite3.Error, OSError) as error:
+        why = error.message if isinstance(error, LedgerError) else str(error)
+        return Forgotten(f"{events_shown(events)}, which this clone does not have: {why}", events)
+    absent = events - Sent(run).events
+    if absent:
+        return Forgotten(f"{events_shown(events)}, {absent} of which this clone's log does not have", events)
+    return Forgotten(f"{events_shown(events)}, all of them in this clone's log", events)
+
+
+def _placed(run: Run, commit: Commit | None) -> Run:
+    state = fields_of(commit.message).get(STATE_PATH, "") if commit is not None else ""
+    return find_run_from(run.root, run.run_id, state)

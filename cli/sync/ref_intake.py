@@ -1,0 +1,136 @@
+"""Take what a commit of a run's ref has: its ledger into the log, and its state where ours is older and unchanged."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from typing import NamedTuple
+
+from faber_ledger.cli.sync.refs import LEDGER, METADATA, SENT, STATE, Commit, delete_refs, ref_name
+from faber_ledger.cli.sync.versions import FOLDER, RUN, digest_of, fields_of, is_state_due, state_of, time_of
+from faber_ledger.ledger.clock import now
+from faber_ledger.ledger.encoding import PAYLOAD
+from faber_ledger.ledger.errors import LedgerError, NewerFormat
+from faber_ledger.ledger.file import check_file
+from faber_ledger.ledger.foreign import event_ids, open_untrusted
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.redaction import effective_redactions
+from faber_ledger.ledger.union import rows_named
+from faber_ledger.recording.insertion import write_blocks
+from faber_ledger.recording.server_state import content_of, replace_state
+from faber_ledger.runs.clone import lock_run
+from faber_ledger.runs.git import is_tracked, project_key
+from faber_ledger.runs.log import lacks_ledger, open_run_log, read_log
+from faber_ledger.runs.progress import current_phase
+from faber_ledger.runs.run import Run
+from faber_ledger.runs.sent import Sent
+from faber_ledger.runs.state_file import read_state
+
+Warn = Callable[[str], None]
+
+
+class Taken(NamedTuple):
+    """What came of a commit: how many events, and what the state is that replaced ours; empty if none did."""
+
+    added: int
+    state: str
+
+
+def absorb_commit(
+    run: Run, name: str, commit: Commit | None, remote: str, warn: Warn, *, may_purge: bool = True
+) -> Taken:
+    """Absorb a commit's ledger, note what the remote has, and take its state; return what came.
+
+    A payload in it that is redacted here makes the next sending replace the ref, if that `may_purge`. Raises
+    LedgerError, NewerFormat among them, where the ref is not one that this clone may continue.
+    """
+    files, added, is_all, is_changed = _check(run, commit, remote).files, 0, False, False
+    sent = Sent(run)
+    sent.remote, sent.commit, sent.heads, sent.events, sent.log = remote, name, "", 0, None
+    theirs = state_of(files.get(STATE))
+    sent.updated_at, sent.has_metadata, sent.problem = time_of(theirs), METADATA in files, ""
+    if LEDGER in files:
+        with lock_run(run), open_run_log(run, warn) as opened:
+            before = opened.log.count_events()
+            sent.heads = opened.absorb_fetched(files[LEDGER])
+            added = opened.log.count_events() - before
+            ours = {found for (found,) in opened.log.connection.execute("SELECT id FROM event")}
+            sent.events = len(ours & event_ids(files[LEDGER]))
+            is_all = sent.heads == opened.log.heads_text()
+            sent.must_purge |= may_purge and _has_redacted(opened.log, files[LEDGER])
+        is_changed = bool(added or opened.restored or opened.redacted)
+        if opened.redacted:
+            delete_refs(run.root, [SENT + ref_name(run.run_id)])  # what this clone has sent reaches the payload
+    state = _take_state(run, sent, theirs, remote, warn)
+    if is_changed or state:
+        write_blocks(run, warn=warn)
+    if state:
+        sent.note_state(run)
+    if is_all:
+        sent.noted_at = now()
+        if not is_state_due(run, sent):
+            sent.note_files(run)
+    sent.save()
+    return Taken(added, state)
+
+
+def _check(run: Run, commit: Commit | None, remote: str) -> Commit:
+    """Return a commit of a run's ref if it is one that this clone may absorb; raises LedgerError."""
+    forget = f"run `faber-ledger run forget --remote {run.run_id}` if nobody needs it"
+    if commit is None:
+        raise LedgerError(f"its ref at {remote} is not a commit", hint=forget)
+    fields = fields_of(commit.message)
+    if fields.get(FOLDER, "") != project_key(run.root) or fields.get(RUN, run.run_id) != run.run_id:
+        raise LedgerError(f"its ref at {remote} belongs to another run or project", hint=forget)
+    if LEDGER in commit.files:
+        _check_format(commit.files[LEDGER], remote)
+    if lacks_ledger(run) and not event_ids(commit.files.get(LEDGER, "")):
+        raise LedgerError(f"its ref at {remote} has no ledger that can be read", hint=forget)
+    return commit
+
+
+def _check_format(path: str, remote: str) -> None:
+    """Raise NewerFormat for a ledger that only a newer program reads: what it has must not be replaced."""
+    try:
+        check_file(path)
+    except NewerFormat as error:
+        raise NewerFormat(
+            f"its ledger at {remote} has a newer format than this program knows", hint=error.hint
+        ) from error
+    except LedgerError:
+        return  # what is no ledger is set aside
+
+
+def _has_redacted(log: Log, path: str) -> bool:
+    """Return whether a fetched ledger has a payload that the log's redactions have removed."""
+    gone = effective_redactions(log.connection)
+    try:
+        with open_untrusted(path, check_values=False) if gone else log as fetched:
+            return any([row[PAYLOAD] is not None for name in gone for row in rows_named(fetched, name)])
+    except (LedgerError, OSError, sqlite3.Error):
+        return False
+
+
+def _take_state(run: Run, sent: Sent, theirs: dict[str, object], remote: str, warn: Warn) -> str:
+    """Replace the state by the ref's if that is newer, and ours is as it was last exchanged and not in git.
+
+    Return what it is then; where a newer one is not taken, warn of it.
+    """
+    try:
+        ours = read_state(run).value
+        found = digest_of(ours)
+        if theirs and found == digest_of(theirs):
+            sent.digest = found
+        if run.is_kept or not time_of(theirs) > time_of(ours):
+            return ""
+        words = ", ".join([str(one) for one in (theirs.get("status"), current_phase(theirs)) if one])
+        why = "git tracks" if is_tracked(run.state_path) is not False else "was changed here"
+        if why == "was changed here" and sent.digest == found:
+            with read_log(run) as log:
+                if replace_state(run, content_of(theirs), content_of(ours), log, warn):
+                    sent.digest = digest_of(theirs)
+                    return words or "without a status"
+        warn(f"{run.run_id}: the state at {remote} is newer ({words}) than the one here, which {why}")
+    except (LedgerError, RecursionError):
+        pass  # none here, or none that can be read: our blocks are all that changes
+    return ""
