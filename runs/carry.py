@@ -12,10 +12,9 @@ import sys
 
 from faber_ledger.ledger.disk import FileRefused, read_regular
 from faber_ledger.ledger.encoding import loads
-from faber_ledger.runs.publish import meant_carry
+from faber_ledger.runs.publish import CONSENT, meant_carry
 from faber_ledger.runs.run import TREE, path_in_clone
 
-CONSENT = "carry.json"
 LOCK = "sending.lock"  # of the clone's one process that sends
 LIMIT = 65_536
 PROGRAM = "from faber_ledger.cli.entry import main; main()"

@@ -10,13 +10,13 @@ from faber_ledger.cli.ui.words import plural
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.encoding import dumps
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.runs.carry import CONSENT, consent_of, start_sending
+from faber_ledger.runs.carry import consent_of, start_sending
 from faber_ledger.runs.clone import lock_run, make_below
 from faber_ledger.runs.git import is_safe
 from faber_ledger.runs.git_command import git
 from faber_ledger.runs.layouts import find_runs
 from faber_ledger.runs.log import has_log, open_run_log
-from faber_ledger.runs.publish import assume_carry, carries_refs, meant_carry, publish
+from faber_ledger.runs.publish import CONSENT, assume_carry, carries_refs, meant_carry, publish
 from faber_ledger.runs.run import REFS, TREE, Run, clone_folder, common_directory, path_in_clone
 
 WHO_READS = (

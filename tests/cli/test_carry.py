@@ -147,3 +147,20 @@ def test_uninstall_withdraws_the_consent(laptop: Project) -> None:
     assert laptop.faber("uninstall").returncode == 0
     assert not (laptop.root / ".git/faber-ledger/carry.json").exists()
     assert not (laptop.root / ".git/hooks/pre-push").exists()
+
+
+def test_a_branch_older_than_the_switch_gets_no_ledger(laptop: Project) -> None:
+    laptop.git("branch", "older")
+    laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    laptop.git("add", "--all")
+    laptop.git("commit", "--quiet", "-m", "refs")
+    laptop.git("checkout", "--quiet", "older")
+    committed = (laptop.root / LEDGER).read_bytes()
+    assert "carry" not in settings(laptop)
+    laptop.deliver(START, session_id="on the older branch")
+    laptop.deliver(END, session_id="on the older branch")
+    assert (laptop.root / LEDGER).read_bytes() == committed
+    assert "Git ref: " in laptop.faber("status").stdout
+    assert laptop.faber("verify").returncode == 0
+    laptop.write(".fractary/faber/ledger.json", json.dumps({**settings(laptop), "carry": "tree"}))
+    assert "Git ref: " not in laptop.faber("status").stdout
