@@ -10,6 +10,9 @@ from faber_ledger.cli.ui.words import plural
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.encoding import dumps
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.file import UNREADABLE
+from faber_ledger.ledger.foreign import open_untrusted
+from faber_ledger.ledger.log import Log
 from faber_ledger.runs.carry import consent_of, start_sending
 from faber_ledger.runs.clone import lock_run, make_below
 from faber_ledger.runs.git import is_safe
@@ -124,12 +127,20 @@ def _leave_the_tree(root: str, warn: Callable[[str], None]) -> int:
 def _take_whole(run: Run, warn: Callable[[str], None]) -> bool:
     try:
         with lock_run(run), open_run_log(run, warn) as opened:
-            if opened.note.heads == opened.log.heads_text():
+            if opened.note.heads == opened.log.heads_text() or _has_all_of(run.ledger_path, opened.log):
                 return True
         warn(f"{run.shown(run.ledger_path)} stays: the log lacks something of it, as `faber-ledger verify` says")
-    except LedgerError as error:
-        warn(f"{run.shown(run.ledger_path)} stays: {error.message}")
+    except (LedgerError, OSError, *UNREADABLE) as error:
+        why = error.message if isinstance(error, LedgerError) else error
+        warn(f"{run.shown(run.ledger_path)} stays: {why}")
     return False
+
+
+def _has_all_of(path: str, log: Log) -> bool:
+    """Return whether a log has every event of a file, which may be older than the log; raises as `open_untrusted`."""
+    question = "SELECT id, hash FROM event"
+    with open_untrusted(path, check_values=False) as offered:
+        return {*offered.connection.execute(question)} <= {*log.connection.execute(question)}
 
 
 def _return_to_the_tree(root: str, warn: Callable[[str], None]) -> int:

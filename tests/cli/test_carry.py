@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -164,3 +165,25 @@ def test_a_branch_older_than_the_switch_gets_no_ledger(laptop: Project) -> None:
     assert laptop.faber("verify").returncode == 0
     laptop.write(".fractary/faber/ledger.json", json.dumps({**settings(laptop), "carry": "tree"}))
     assert "Git ref: " not in laptop.faber("status").stdout
+
+
+def test_a_ledger_older_than_the_log_leaves_the_tree(laptop: Project) -> None:
+    laptop.deliver(START, session_id="later")
+    laptop.deliver(END, session_id="later")
+    laptop.git("checkout", "--quiet", "--", LEDGER)
+    done = laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    assert " stays: " not in done.stderr
+    assert not (laptop.root / LEDGER).exists()
+    assert laptop.faber("verify").returncode == 0
+    assert "ledger.db" not in laptop.faber("doctor").stdout
+
+
+def test_a_ledger_that_the_log_refuses_stays(laptop: Project) -> None:
+    with sqlite3.connect(laptop.root / LEDGER) as ledger:
+        ledger.execute(
+            "INSERT INTO event SELECT seq + 1, replace(id, '0', '1'), type, version, at, writer, session_id, client,"
+            " hash, salt, payload, payload_hash, randomblob(32) FROM event ORDER BY seq DESC LIMIT 1"
+        )
+    done = laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    assert f"{LEDGER} stays: the log lacks something of it, as `faber-ledger verify` says" in done.stderr
+    assert "did not enter the log" in laptop.faber("verify").stdout
