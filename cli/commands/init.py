@@ -44,9 +44,22 @@ from faber_ledger.cli.setup.project import (
     with_carry,
     with_project_id,
 )
-from faber_ledger.cli.setup.tracking import check_not_ignored, is_ignored, join_names, names_to_commit
-from faber_ledger.cli.sync.agreement import SEND, WHO_READS, CarryPlan, carry_out, plan_carry, remote_to_offer
-from faber_ledger.cli.sync.arrival import bring_runs, list_remote_runs, required_remote
+from faber_ledger.cli.setup.tracking import (
+    check_not_ignored,
+    is_ignored,
+    is_state_left_out,
+    join_names,
+    names_to_commit,
+)
+from faber_ledger.cli.sync.agreement import (
+    SEND,
+    WHO_READS,
+    CarryPlan,
+    carry_out,
+    fetch_here,
+    plan_carry,
+    remote_to_offer,
+)
 from faber_ledger.cli.ui.changes import (
     describe,
     diff_lines,
@@ -63,13 +76,11 @@ from faber_ledger.cli.worktrees.git import refuse_bare
 from faber_ledger.files.change import FileChange, make_changes
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.hooks.client_settings import HOOK_PROGRAM, settings_path
-from faber_ledger.ledger.command_errors import GitFailed, ServerUnavailable
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS
 from faber_ledger.runs.carry import sender_of
-from faber_ledger.runs.git import branch_of, is_tracked
+from faber_ledger.runs.git import is_tracked
 from faber_ledger.runs.git_command import top_of
-from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.publish import meant_carry
 from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, REFS, TREE, find_root
 from faber_ledger.runs.settings import PATH, project_settings
@@ -182,8 +193,8 @@ def init(
         make_settings(root, config)
         remove_empty_folders(changes, root)
         notes += carry_out(root, travel, say) if is_project else []
-        notes += _fetch(root) if fetch or (carry is None and travel.mode == REFS) else []
-    notes += _project_notes(root, git_says) if is_project else []
+        notes += fetch_here(root, say) if fetch or (carry is None and travel.mode == REFS) else []
+    notes += _project_notes(root, git_says, travel) if is_project else []
     committed = [*(hooks.own if scope == "project" else []), *shared]
     commit = names_to_commit(committed, root) if git_says is None else []
     data = report(changes, root, dry_run=dry_run) | {
@@ -204,12 +215,14 @@ def _check_usage(scope: str, part: str | None, agent: str | None, carry: str | N
         raise click.UsageError("--remote, --auto-send and --no-auto-send go with --carry refs.")
 
 
-def _project_notes(root: str, git_says: str | None) -> Iterator[str]:
+def _project_notes(root: str, git_says: str | None, travel: CarryPlan) -> Iterator[str]:
     """Yield what is wrong with the project's settings, and what keeps git from files that must travel."""
     for problem in project_settings(root, {}).problems:
         yield f"{problem}; correct it, then run `faber-ledger init` again"
     if git_says:
         yield git_says
+    elif travel.mode == TREE and is_state_left_out(root):
+        yield "git ignores state.json: only the ledger travels; `faber-ledger run resume RUN` writes a state from it"
     if is_ignored(root, PATH):
         yield f"git ignores {PATH}: other clones lack that setting, and record summaries of compactions"
 
@@ -301,19 +314,6 @@ def _pre_push_hook(root: str, travel: CarryPlan) -> list[FileChange]:
             return [hook_change(root, top, "pre-push")]
     removal = hook_change(root, top, "pre-push", remove=True)
     return [removal] if removal.action != "unchanged" else []
-
-
-def _fetch(root: str) -> list[str]:
-    """Bring the runs at work whose branch is checked out, and return what came, as notes; raises ServerUnavailable."""
-    remote, branch = required_remote(root), branch_of(root)
-    try:
-        found = [one for one in list_remote_runs(remote, root) if one.branch == branch and one.status not in FINISHED]
-        runs = bring_runs(remote, root, found, say)
-    except GitFailed as error:
-        raise ServerUnavailable(f"{remote.name} does not answer: {error.message}", hint=error.hint) from error
-    if not runs:
-        return [f"{remote.name} has no run at work on this branch: `faber-ledger run list --remote` shows all"]
-    return [f"fetched from {remote.name}: {join_names([run.run_id for run in runs])}"]
 
 
 def _ask_for_refs(root: str) -> str | None:

@@ -6,8 +6,10 @@ import os
 from collections.abc import Callable
 from typing import NamedTuple
 
+from faber_ledger.cli.sync.arrival import bring_runs, list_remote_runs, required_remote
 from faber_ledger.cli.ui.words import plural
 from faber_ledger.ledger import disk
+from faber_ledger.ledger.command_errors import GitFailed, ServerUnavailable
 from faber_ledger.ledger.encoding import dumps
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.file import UNREADABLE
@@ -15,10 +17,11 @@ from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.log import Log
 from faber_ledger.runs.carry import consent_of, start_sending
 from faber_ledger.runs.clone import lock_run, make_below
-from faber_ledger.runs.git import is_safe
+from faber_ledger.runs.git import branch_of, is_safe
 from faber_ledger.runs.git_command import git
 from faber_ledger.runs.layouts import find_runs
 from faber_ledger.runs.log import has_log, open_run_log
+from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.publish import CONSENT, assume_carry, carries_refs, meant_carry, publish
 from faber_ledger.runs.run import REFS, TREE, Run, clone_folder, common_directory, path_in_clone
 
@@ -100,6 +103,19 @@ def carry_out(root: str, plan: CarryPlan, warn: Callable[[str], None]) -> list[s
             " them; everybody who can read the remote can read them"
         ]
     return []
+
+
+def fetch_here(root: str, say: Callable[[str], None]) -> list[str]:
+    """Bring the runs at work whose branch is checked out, and return what came, as notes; raises ServerUnavailable."""
+    remote, branch = required_remote(root), branch_of(root)
+    try:
+        found = [one for one in list_remote_runs(remote, root) if one.branch == branch and one.status not in FINISHED]
+        runs = bring_runs(remote, root, found, say)
+    except GitFailed as error:
+        raise ServerUnavailable(f"{remote.name} does not answer: {error.message}", hint=error.hint) from error
+    if not runs:
+        return [f"{remote.name} has no run at work on this branch: `faber-ledger run list --remote` shows all"]
+    return [f"fetched from {remote.name}: {', '.join([run.run_id for run in runs])}"]
 
 
 def _agree(root: str, plan: CarryPlan) -> None:

@@ -187,3 +187,17 @@ def test_a_ledger_that_the_log_refuses_stays(laptop: Project) -> None:
     done = laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
     assert f"{LEDGER} stays: the log lacks something of it, as `faber-ledger verify` says" in done.stderr
     assert "did not enter the log" in laptop.faber("verify").stdout
+
+
+def test_a_project_that_ignores_states_switches_back(laptop: Project) -> None:
+    laptop.git("rm", "--cached", "--quiet", "-r", ".fractary/runs")
+    laptop.write(".gitignore", "state.json\nmetadata.json\n")
+    laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    done = laptop.faber("init", "--git-only", "--carry", "tree")
+    assert done.returncode == 0, done.stderr
+    assert "note: git ignores state.json: only the ledger travels" in done.stderr
+    assert laptop.faber("init", "--git-only").returncode == 0  # a colleague's
+    laptop.git("add", "--all")
+    assert LEDGER in laptop.git("ls-files")
+    assert "must be committed" not in laptop.faber("doctor").stdout
+    assert laptop.faber("seal").returncode == 0
