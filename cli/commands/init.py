@@ -6,7 +6,6 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import NamedTuple
 
 import click
@@ -22,15 +21,13 @@ from faber_ledger.cli.setup.agents import (
 from faber_ledger.cli.setup.git import (
     FILES,
     IGNORE_FILE,
-    LINE,
     STASHES,
     Setting,
     git_file_change,
-    hook_change,
     make_settings,
-    needs_driver,
+    plan_pre_commit,
+    plan_pre_push,
     settings_to_make,
-    why_not_ours,
 )
 from faber_ledger.cli.setup.hooks import describe_plugins, has_plugin_instead, note_without_plugin, settings_change
 from faber_ledger.cli.setup.project import (
@@ -57,6 +54,7 @@ from faber_ledger.cli.sync.agreement import (
     CarryPlan,
     carry_out,
     fetch_here,
+    is_sent_by_itself,
     plan_carry,
     remote_to_offer,
 )
@@ -76,9 +74,7 @@ from faber_ledger.cli.worktrees.git import refuse_bare
 from faber_ledger.files.change import FileChange, make_changes
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.hooks.client_settings import HOOK_PROGRAM, settings_path
-from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS
-from faber_ledger.runs.carry import sender_of
 from faber_ledger.runs.git import is_tracked
 from faber_ledger.runs.git_command import top_of
 from faber_ledger.runs.publish import meant_carry
@@ -179,8 +175,9 @@ def init(
     travel = _plan_carry(root, carry, remote, auto_send, can_ask=can_ask) if is_project else CarryPlan(None)
     files = _plan_files(root, summaries, travel, can_ask=can_ask) if is_project else []
     git_says = check_not_ignored(root) if is_project else None
-    pre_commits, notes = _pre_commit_hook(root, pre_commit, is_project=is_project)
-    pre_commits += _pre_push_hook(root, travel) if is_project else []
+    pre_commits, notes = plan_pre_commit(root, pre_commit, is_project=is_project)
+    pushes, said = plan_pre_push(root, is_sent=is_sent_by_itself(root, travel)) if is_project else ([], [])
+    pre_commits, notes = [*pre_commits, *pushes], [*notes, *said]
     commands, said = add_commands(root) if with_commands else ([], [])
     shared = [*hooks.copilots, *files, *pre_commits, *commands]
     changes, notes = [*hooks.own, *shared], [*hooks.notes, *notes, *said]
@@ -276,44 +273,6 @@ def _tracked_notes(root: str) -> list[str]:
         " a colleague's pull then removes his file"
         for name in tracked
     ]
-
-
-def _pre_commit_hook(root: str, asked: bool | None, *, is_project: bool) -> tuple[list[FileChange], list[str]]:
-    """Return the change of git's pre-commit hook, or what to do where another program owns it; `asked` is the option.
-
-    Raises LedgerError where it is asked for and cannot be.
-    """
-    top = top_of(root)
-    if asked and top is None:
-        raise LedgerError("this is not a git repository: there is no commit to prepare", hint="run `git init`")
-    if top is None or asked is False or not (asked or is_project):
-        return [], []
-    if not asked and not needs_driver(root):
-        removal = hook_change(root, top, "pre-commit", remove=True)
-        return [removal] if removal.action != "unchanged" else [], []
-    why = None if asked else why_not_ours(root, "pre-commit")
-    if why is None:
-        try:
-            return [hook_change(root, top, "pre-commit")], []
-        except LedgerError as error:
-            if asked:
-                raise
-            why = error.message
-    return [], [f"git's pre-commit hook is left as it is, since {why}: add the line `{LINE}` to it"]
-
-
-def _pre_push_hook(root: str, travel: CarryPlan) -> list[FileChange]:
-    """Return the change of git's pre-push hook: it has our lines where a clone sends its ledgers by itself."""
-    top = top_of(root)
-    if top is None:
-        return []
-    consent = sender_of(root)
-    is_sent = travel.is_automatic if travel.mode == REFS else consent is not None and consent.is_automatic
-    if is_sent and why_not_ours(root, "pre-push") is None:
-        with suppress(LedgerError):  # a hook of another kind: session ends send all the same
-            return [hook_change(root, top, "pre-push")]
-    removal = hook_change(root, top, "pre-push", remove=True)
-    return [removal] if removal.action != "unchanged" else []
 
 
 def _ask_for_refs(root: str) -> str | None:

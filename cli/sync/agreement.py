@@ -15,7 +15,7 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.file import UNREADABLE
 from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.log import Log
-from faber_ledger.runs.carry import consent_of, start_sending
+from faber_ledger.runs.carry import consent_of, sender_of, start_sending
 from faber_ledger.runs.clone import lock_run, make_below
 from faber_ledger.runs.git import branch_of, is_safe
 from faber_ledger.runs.git_command import git
@@ -63,6 +63,12 @@ def plan_carry(root: str, asked: str | None, remote: str | None, *, is_automatic
     plan = CarryPlan(asked, choose_remote(root, remote) if asked == REFS else "", is_automatic)
     assume_carry(root, asked)
     return plan
+
+
+def is_sent_by_itself(root: str, plan: CarryPlan) -> bool:
+    """Return whether this clone's hooks start the sending of ledgers once the plan is carried out."""
+    consent = sender_of(root)
+    return plan.is_automatic if plan.mode == REFS else consent is not None and consent.is_automatic
 
 
 def remote_to_offer(root: str) -> str | None:

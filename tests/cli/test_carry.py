@@ -201,3 +201,15 @@ def test_a_project_that_ignores_states_switches_back(laptop: Project) -> None:
     assert LEDGER in laptop.git("ls-files")
     assert "must be committed" not in laptop.faber("doctor").stdout
     assert laptop.faber("seal").returncode == 0
+
+
+@pytest.mark.parametrize("owner", ["core.hooksPath", "lefthook"])
+def test_who_owns_the_push_hook_is_told_the_line(laptop: Project, owner: str) -> None:
+    if owner == "lefthook":
+        laptop.write(".git/hooks/pre-push", "#!/bin/sh\nexec lefthook run pre-push\n")
+    else:
+        laptop.git("config", owner, "hooks")
+    done = laptop.faber("init", "--git-only", "--carry", "refs")
+    assert "git's pre-push hook is left as it is, since " in done.stderr
+    assert 'add the line `faber-ledger sync --pushed-to "$1"' in done.stderr
+    assert "pre-push" not in laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send").stderr
