@@ -172,7 +172,8 @@ def init(
     _check_usage(scope, part, agent, carry, is_about_refs=remote is not None or auto_send is not None)
     hooks = _plan_hooks(root, scope, part, agent)
     can_ask &= sys.stdin.isatty() and sys.stderr.isatty()
-    travel = _plan_carry(root, carry, remote, auto_send, can_ask=can_ask) if is_project else CarryPlan(None)
+    chosen = carry or (_ask_for_refs(root) if is_project and can_ask else None)
+    travel = plan_carry(root, chosen, remote, auto_send)
     files = _plan_files(root, summaries, travel, can_ask=can_ask) if is_project else []
     git_says = check_not_ignored(root) if is_project else None
     pre_commits, notes = plan_pre_commit(root, pre_commit, is_project=is_project)
@@ -284,14 +285,6 @@ def _ask_for_refs(root: str) -> str | None:
     if click.confirm(SEND.format(remote=remote), default=False, err=True):
         return REFS
     return TREE if meant_carry(root) is None else None
-
-
-def _plan_carry(
-    root: str, asked: str | None, remote: str | None, auto_send: bool | None, *, can_ask: bool
-) -> CarryPlan:
-    """Return what changes of how ledgers travel; on a terminal the user is asked once."""
-    chosen = asked or (_ask_for_refs(root) if can_ask else None)
-    return plan_carry(root, chosen, remote, is_automatic=auto_send is not False)
 
 
 def _lines(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from faber_ledger.cli.sync.arrival import bring_runs, list_remote_runs, required_remote
@@ -22,7 +22,7 @@ from faber_ledger.runs.git_command import git
 from faber_ledger.runs.layouts import find_runs
 from faber_ledger.runs.log import has_log, open_run_log
 from faber_ledger.runs.progress import FINISHED
-from faber_ledger.runs.publish import CONSENT, assume_carry, carries_refs, meant_carry, publish
+from faber_ledger.runs.publish import CONSENT, assume_carry, meant_carry, publish
 from faber_ledger.runs.run import REFS, TREE, Run, clone_folder, common_directory, path_in_clone
 
 WHO_READS = (
@@ -30,13 +30,18 @@ WHO_READS = (
     " merge, and no file of faber-ledger is in your commits. Everybody who can read {remote} can then read what is"
     " recorded: sessions, what was loaded, notes and summaries, with known secrets masked."
 )
+LEFT = (
+    "this clone's consent to send ledgers to {remote} is left, and not used, since the project's settings say `tree`:"
+    " `faber-ledger init --carry tree` withdraws it"
+)
 SEND = "Send the ledgers of this clone to {remote}, and fetch them from there?"
 
 
 def choose_remote(root: str, named: str | None) -> str:
-    """Return the remote that is named, else `origin`, else the only one; raises LedgerError."""
-    remotes = os.fsdecode(git("remote", at=root)).split()
-    found = named or ("origin" if "origin" in remotes else remotes[0] if len(remotes) == 1 else None)
+    """Return the remote that is named, else the agreed one, `origin`, or the only one; raises LedgerError."""
+    remotes, consent = os.fsdecode(git("remote", at=root)).split(), consent_of(root)
+    likely = "origin" if "origin" in remotes else remotes[0] if len(remotes) == 1 else None
+    found = named or (consent.remote if consent is not None else likely)
     if found is None:
         what = f"this repository has {len(remotes)} remotes" if remotes else "this repository has no remote"
         raise LedgerError(what, hint="name one with `--remote NAME`; `git remote add` makes one")
@@ -53,16 +58,18 @@ class CarryPlan(NamedTuple):
     is_automatic: bool = True
 
 
-def plan_carry(root: str, asked: str | None, remote: str | None, *, is_automatic: bool) -> CarryPlan:
+def plan_carry(root: str, asked: str | None, remote: str | None, auto_send: bool | None) -> CarryPlan:
     """Return what `init` changes of how ledgers travel; `asked` is the user's choice. Raises LedgerError.
 
-    The rest of this process goes on as if it was changed.
+    What the options leave open stays as this clone has agreed. The rest of this process goes on as if it was changed.
     """
     if asked is None:
         return CarryPlan(None)
-    plan = CarryPlan(asked, choose_remote(root, remote) if asked == REFS else "", is_automatic)
+    consent = consent_of(root)
+    agreed = consent.is_automatic if consent is not None else True
+    remote = choose_remote(root, remote) if asked == REFS else ""
     assume_carry(root, asked)
-    return plan
+    return CarryPlan(asked, remote, agreed if auto_send is None else auto_send)
 
 
 def is_sent_by_itself(root: str, plan: CarryPlan) -> bool:
@@ -103,12 +110,24 @@ def carry_out(root: str, plan: CarryPlan, warn: Callable[[str], None]) -> list[s
             if count
             else []
         )
-    if carries_refs(root) and consent_of(root) is None:
-        return [
+    return list(_choice_notes(root))
+
+
+def _choice_notes(root: str) -> Iterator[str]:
+    """Yield what a clone could choose of how its ledgers travel, where nobody was asked."""
+    consent, remote = consent_of(root), remote_to_offer(root)
+    if meant_carry(root) == TREE and consent is not None:
+        yield LEFT.format(remote=consent.remote)
+    elif meant_carry(root) == REFS and consent is None:
+        yield (
             "this project's ledgers travel in git refs: `faber-ledger init --carry refs` lets this clone send and fetch"
             " them; everybody who can read the remote can read them"
-        ]
-    return []
+        )
+    elif remote is not None:
+        yield (
+            f"ledgers travel in commits; `faber-ledger init --carry refs` sends them to {remote} in git refs instead,"
+            " and `--carry tree` keeps them so"
+        )
 
 
 def fetch_here(root: str, say: Callable[[str], None]) -> list[str]:

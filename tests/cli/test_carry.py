@@ -213,3 +213,36 @@ def test_who_owns_the_push_hook_is_told_the_line(laptop: Project, owner: str) ->
     assert "git's pre-push hook is left as it is, since " in done.stderr
     assert 'add the line `faber-ledger sync --pushed-to "$1"' in done.stderr
     assert "pre-push" not in laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send").stderr
+
+
+def test_a_repeated_init_keeps_the_agreed_remote(laptop: Project, tmp_path: Path) -> None:
+    laptop.git("remote", "add", "team", str(tmp_path / "remote.git"))
+    laptop.faber("init", "--git-only", "--carry", "refs", "--remote", "team", "--no-auto-send")
+    agreed = (laptop.root / ".git/faber-ledger/carry.json").read_bytes()
+    again = laptop.faber("init", "--git-only", "--carry", "refs")
+    assert "this clone sends its ledgers to team" in again.stderr
+    laptop.git("remote", "rename", "origin", "other")
+    assert laptop.faber("init", "--git-only", "--carry", "refs").returncode == 0
+    assert (laptop.root / ".git/faber-ledger/carry.json").read_bytes() == agreed
+    laptop.git("remote", "remove", "team")
+    assert "'team' is not a remote that can be used" in laptop.faber("init", "--git-only", "--carry", "refs").stderr
+
+
+def test_a_consent_left_after_a_colleagues_switch_is_named(laptop: Project) -> None:
+    laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    laptop.write(".fractary/faber/ledger.json", json.dumps({**settings(laptop), "carry": "tree"}))
+    left = "this clone's consent to send ledgers to origin is left, and not used"
+    assert left in laptop.faber("init", "--git-only").stderr
+    assert left in laptop.faber("doctor").stdout
+    laptop.faber("init", "--git-only", "--carry", "tree")
+    assert left not in laptop.faber("doctor").stdout
+
+
+def test_without_a_terminal_a_note_names_the_option_once(laptop: Project) -> None:
+    offered = "`faber-ledger init --carry refs` sends them to origin in git refs instead"
+    assert offered in laptop.faber("init", "--git-only").stderr
+    laptop.faber("init", "--git-only", "--carry", "tree")
+    assert "--carry" not in laptop.faber("init", "--git-only").stderr
+    laptop.write(".fractary/faber/ledger.json", "{}")
+    laptop.git("remote", "remove", "origin")
+    assert "--carry" not in laptop.faber("init", "--git-only").stderr
