@@ -155,7 +155,7 @@ def _leave_the_tree(root: str, warn: Callable[[str], None]) -> int:
 
     One that the log cannot take whole stays.
     """
-    taken = [run for run in find_runs(root) if os.path.isfile(run.ledger_path) and _take_whole(run, warn)]
+    taken = [run for run in find_runs(root) if os.path.isfile(run.ledger_path) and take_whole(run, warn)]
     if taken:
         names = "\0".join([run.ledger_path for run in taken])
         options = ("--cached", "--quiet", "--ignore-unmatch", "--pathspec-from-file=-", "--pathspec-file-nul")
@@ -165,7 +165,8 @@ def _leave_the_tree(root: str, warn: Callable[[str], None]) -> int:
     return len(taken)
 
 
-def _take_whole(run: Run, warn: Callable[[str], None]) -> bool:
+def take_whole(run: Run, warn: Callable[[str], None]) -> bool:
+    """Take a work tree's file into the log, and return whether that has each of its events now; else warn why."""
     try:
         with lock_run(run), open_run_log(run, warn) as opened:
             if opened.note.heads == opened.log.heads_text() or _has_all_of(run.ledger_path, opened.log):

@@ -246,3 +246,39 @@ def test_without_a_terminal_a_note_names_the_option_once(laptop: Project) -> Non
     laptop.write(".fractary/faber/ledger.json", "{}")
     laptop.git("remote", "remove", "origin")
     assert "--carry" not in laptop.faber("init", "--git-only").stderr
+
+
+@pytest.mark.parametrize("is_committed", [True, False], ids=["unpushed", "dirty"])
+def test_a_pull_of_the_switch_is_resolved_without_the_ledger(
+    laptop: Project, tmp_path: Path, is_committed: bool
+) -> None:
+    desktop = laptop.clone(tmp_path / "desktop", "desktop")
+    desktop.git("checkout", "--quiet", "feat/258")
+    desktop.faber("init", "--git-only")
+    desktop.faber("run", "resume", RUN)
+    desktop.deliver(START, session_id="at the desktop")
+    desktop.deliver(END, session_id="at the desktop")
+    if is_committed:
+        desktop.git("commit", "--quiet", "--all", "-m", "at the desktop")
+    laptop.deliver(START, session_id="at the laptop")
+    laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    laptop.git("add", "--all")
+    laptop.git("commit", "--quiet", "-m", "refs")
+    laptop.git("push", "--quiet", "origin", "feat/258")
+    pulled = desktop.git("pull", "--quiet", "--no-rebase", "origin", "feat/258", code=1 if is_committed else 0)
+    assert LEDGER in desktop.git("ls-files", "--unmerged", "-t"), pulled
+    assert "run `faber-ledger resolve`" in desktop.faber("status").stderr
+    assert "run `faber-ledger resolve`" in desktop.faber("doctor").stdout
+    recorded = {one["id"] for one in desktop.recorded}
+    desktop.clones_log.unlink()  # what git has of both sides is taken into it
+    (desktop.root / LEDGER).unlink()
+    done = desktop.faber("resolve")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"resolved  {LEDGER}: its events are in the log, and it is removed" in done.stdout
+    assert desktop.git("ls-files", "--", LEDGER) == ""
+    assert not (desktop.root / LEDGER).exists()
+    assert {one["id"] for one in desktop.recorded} >= recorded
+    if is_committed:
+        desktop.git("commit", "--quiet", "--no-edit")
+    assert LEDGER not in desktop.git("status", "--short")
+    assert desktop.faber("verify").returncode == 0
