@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from faber_ledger.cli.sync.arrival import bring_runs, list_remote_runs, required_remote
+from faber_ledger.cli.sync.arrival import bring_runs, list_remote_runs, remote_of, required_remote
 from faber_ledger.cli.ui.words import plural
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.command_errors import GitFailed, ServerUnavailable
@@ -18,8 +18,9 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.runs.carry import consent_of, sender_of, start_sending
 from faber_ledger.runs.clone import lock_run, make_below
 from faber_ledger.runs.git import branch_of, is_safe
-from faber_ledger.runs.git_command import git
-from faber_ledger.runs.layouts import find_runs
+from faber_ledger.runs.git_command import git, limit_answers
+from faber_ledger.runs.kept import kept_run_ids
+from faber_ledger.runs.layouts import find_runs, run_ids
 from faber_ledger.runs.log import has_log, open_run_log
 from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.publish import CONSENT, assume_carry, meant_carry, publish
@@ -35,6 +36,8 @@ LEFT = (
     " `faber-ledger init --carry tree` withdraws it"
 )
 SEND = "Send the ledgers of this clone to {remote}, and fetch them from there?"
+
+SECONDS_TO_ASK = 5.0
 
 
 def choose_remote(root: str, named: str | None) -> str:
@@ -141,6 +144,27 @@ def fetch_here(root: str, say: Callable[[str], None]) -> list[str]:
     if not runs:
         return [f"{remote.name} has no run at work on this branch: `faber-ledger run list --remote` shows all"]
     return [f"fetched from {remote.name}: {', '.join([run.run_id for run in runs])}"]
+
+
+def hint_at_remote(root: str) -> str | None:
+    """Return what a clone without any run can bring from its remote, in words; None where it has one, or asks none.
+
+    The remote is asked twice, and has half of `SECONDS_TO_ASK` each time.
+    """
+    remote = remote_of(root, is_quiet=True)
+    if remote is None or run_ids(root) or any(kept_run_ids(root)):
+        return None
+    try:
+        with limit_answers(SECONDS_TO_ASK / 2):
+            found, branch = list_remote_runs(remote, root), branch_of(root)
+    except GitFailed as error:
+        return f"this clone has no run, and {remote.name} was not asked: {error.message}"
+    here = [one.run_id for one in found if one.branch == branch and one.status not in FINISHED]
+    at_work = "is" if len(here) == 1 else "are"
+    return (
+        f"this clone has no run; {remote.name} has {len(found)}, {len(here)} of which {at_work} at work on this branch:"
+        f" `faber-ledger run resume {here[0] if len(here) == 1 else 'RUN'}` or `faber-ledger init --fetch`"
+    )
 
 
 def _agree(root: str, plan: CarryPlan) -> None:

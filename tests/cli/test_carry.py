@@ -282,3 +282,38 @@ def test_a_pull_of_the_switch_is_resolved_without_the_ledger(
         desktop.git("commit", "--quiet", "--no-edit")
     assert LEDGER not in desktop.git("status", "--short")
     assert desktop.faber("verify").returncode == 0
+
+
+@pytest.fixture
+def desktop(laptop: Project, tmp_path: Path) -> Project:
+    """Another clone of a project whose run is in a ref alone; it has not agreed to git refs, and names no run."""
+    laptop.git("rm", "--cached", "--quiet", "-r", ".fractary/runs")
+    laptop.write(".gitignore", "state.json\nmetadata.json\n")
+    laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    laptop.faber("sync")
+    laptop.git("add", "--all")
+    laptop.git("commit", "--quiet", "-m", "refs")
+    laptop.git("push", "--quiet", "origin", "feat/258")
+    root = tmp_path / "desktop"
+    laptop.git("clone", "--quiet", "--branch", "feat/258", str(tmp_path / "remote.git"), str(root))
+    return Project(root, RUN, "desktop")
+
+
+def test_status_of_a_clone_without_a_run_asks_the_remote(desktop: Project) -> None:
+    done = desktop.faber("status")
+    assert done.returncode == 10
+    assert "`faber-ledger init --carry refs --fetch` lets it fetch them" in done.stderr
+    assert "git pull" not in done.stderr
+    desktop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    done = desktop.faber("status")
+    assert done.returncode == 10
+    said = "this clone has no run; origin has 1, 1 of which is at work on this branch: `faber-ledger run resume "
+    assert f"{said}{RUN}` or `faber-ledger init --fetch`" in done.stderr
+    assert "`faber-ledger run list --remote` shows those at the remote" in desktop.faber("run", "list").stdout
+    desktop.git("checkout", "--quiet", "-b", "other")
+    assert "origin has 1, 0 of which are at work on this branch: `faber-ledger run resume RUN`" in (
+        desktop.faber("status").stderr
+    )
+    desktop.git("remote", "set-url", "origin", str(desktop.root / "nowhere"))
+    done = desktop.faber("status")
+    assert (done.returncode, "this clone has no run, and origin was not asked: " in done.stderr) == (10, True)
