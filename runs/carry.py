@@ -12,8 +12,8 @@ import sys
 
 from faber_ledger.ledger.disk import FileRefused, read_regular
 from faber_ledger.ledger.encoding import loads
-from faber_ledger.runs.publish import CONSENT, meant_carry
-from faber_ledger.runs.run import TREE, path_in_clone
+from faber_ledger.runs.publish import meant_carry
+from faber_ledger.runs.run import CONSENT, TREE, path_in_clone
 
 LOCK = "sending.lock"  # of the clone's one process that sends
 LIMIT = 65_536

@@ -35,7 +35,6 @@ from faber_ledger.ledger.encoding import keyed_hash
 from faber_ledger.ledger.errors import NotWritable
 from faber_ledger.runs.git import read_config
 from faber_ledger.runs.run import (
-    ATTRIBUTES_FILE,
     clone_folder,
     common_directory,
     path_in_clone,
@@ -120,15 +119,15 @@ def writer_of(root: str) -> str:
     return _read_writer(path) or made
 
 
-def is_set_up_unchecked(root: str) -> bool:
-    """Return whether the project has attributes for git, and no hook has looked whether `init` was run in this clone.
+def is_set_up_unchecked(root: str, *names: str) -> bool:
+    """Return whether the project has a file that says that it was set up, and no hook has looked at this clone.
 
-    Two looks at files, since every start asks.
+    `names` are the files. Few looks, since every start asks.
     """
     folder = clone_folder(root)
     return (
         folder is not None
-        and os.path.lexists(os.path.join(root, ATTRIBUTES_FILE))
+        and any([os.path.lexists(os.path.join(root, name)) for name in names])
         and not os.path.lexists(os.path.join(folder, SET_UP_CHECKED))
     )
 

@@ -14,7 +14,7 @@ from faber_ledger.ledger.encoding import loads
 from faber_ledger.runs import progress
 from faber_ledger.runs.active import Here
 from faber_ledger.runs.git import REMOTES, commit_of, default_ref, is_git_at_work, named_commit, work_tree_of
-from faber_ledger.runs.run import CARRY, PROJECT_FILE, REFS, TREE, clone_folder
+from faber_ledger.runs.run import CARRY, CONSENT, PROJECT_FILE, REFS, TREE, clone_folder
 from faber_ledger.runs.tree_note import NEWER, TreeNote, shape_of
 
 TYPE_CHECKING = False
@@ -103,7 +103,6 @@ def _is_merged(run: Run, tree: WorkTree, note: TreeNote) -> bool:
     return False
 
 
-CONSENT = "carry.json"  # what this clone's `init` has agreed to
 _meant: dict[str, str | None] = {}  # by the project
 _agreed: dict[str, bool] = {}
 

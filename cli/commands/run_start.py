@@ -12,8 +12,10 @@ import click
 
 from faber_ledger.cli.reports.run_list import check_is_new, find_here, is_lacking, position_lines
 from faber_ledger.cli.setup.hooks import describe_lacking
+from faber_ledger.cli.sync.agreement import find_work_at_remote
 from faber_ledger.cli.sync.arrival import bring_run_from_refs
 from faber_ledger.cli.ui import completion
+from faber_ledger.cli.ui.git_words import hint_to_ask
 from faber_ledger.cli.ui.output import documents_codes, json_option, say, show, tell, warn
 from faber_ledger.cli.ui.server import names_server, url_option
 from faber_ledger.cli.ui.which_run import match_run, named_run, work_id_option
@@ -44,6 +46,7 @@ from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.progress import resume_point
 from faber_ledger.runs.projecting import find_restorable, restore_run_from_log, write_ignored_state
+from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import Run, find_root, name_part
 from faber_ledger.runs.settings import project_settings, read_user_config
 
@@ -108,8 +111,9 @@ def start(as_json: bool, yes: bool, in_worktree: bool, **given: str | None) -> N
 def resume(run_id: str | None, work_id: str | None, yes: bool, url: str | None, as_json: bool) -> None:
     """Make RUN, or the run of a work item, the active one of this worktree, and show where it continues.
 
-    A run that this clone does not have is brought from the team's server, if one is named: its ledger, with every event
-    checked, and its newest state.json. With --url, new events are fetched of any run; a state.json that is here stays.
+    A run that this clone does not have is brought from the remote, where ledgers travel in git refs, or from the team's
+    server, if one is named: its ledger, with every event checked, and its newest state.json. With --url, new events are
+    fetched of any run; a state.json that is here stays.
 
     \b
     Example: faber-ledger run resume myproject-258-20260105-143022-a1b2c3
@@ -117,7 +121,14 @@ def resume(run_id: str | None, work_id: str | None, yes: bool, url: str | None, 
     cannot be read; 2 wrong usage; 3 a choice without a terminal; 10 no such run; 12 the
     server's schema is newer; 13 the server cannot be reached; 14 it refuses.
     """
-    named = named_run(find_root(os.getcwd()), run_id, work_id)
+    root = find_root(os.getcwd())
+    try:
+        named = named_run(root, run_id, work_id)
+    except RunNotFound as error:
+        named = find_work_at_remote(root, work_id or "", warn)
+        if named is None:
+            _add_where_else(error, root)
+            raise
     if named is None:
         raise click.UsageError("Give RUN or --work-id.")
     resume_run(named, yes, as_json, url)
@@ -269,7 +280,7 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
     try:
         wanted = find_restorable(root, text) or match_run(root, text)
     except RunNotFound as error:
-        error.hint += "" if names_server() else f"; {NO_SERVER}"
+        _add_where_else(error, root)
         raise
     again = f"--resume {wanted.run_id} [faber-ledger run resume {wanted.run_id}]"
     command = f"/fractary-faber:workflow-run {again}"
@@ -304,6 +315,13 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
     show(data, lines, as_json=as_json)
 
 
+def _add_where_else(error: RunNotFound, root: str) -> None:
+    """Add to an error where else a run may be that this clone does not have."""
+    elsewhere = hint_to_ask(root) if carries_refs(root) else "" if names_server() else NO_SERVER
+    if elsewhere and elsewhere not in error.hint:
+        error.hint += f"; {elsewhere}"
+
+
 def _state_with_status(run: Run) -> dict[str, Any]:
     """Return a run's state; one that was written from the ledger has no status, and to resume a run is to continue it.
 
@@ -323,8 +341,8 @@ def _bring_run(root: str, text: str, url: str | None) -> str:
     """Bring a run from the server, if one is named by `url`, or this clone lacks the run or its state.
 
     Where ledgers travel in git refs, their remote is asked first. Returns the run's id, or `text` where no server was
-    asked. One that is only configured may be away: then the
-    user is warned, and this clone decides if it has the run, or the project has no id. Raises as `bring_run`.
+    asked. One that is only configured may be away: then the user is warned, and this clone decides if it has the run,
+    or the project has no id. Raises as `bring_run`.
     """
     if url is None and (brought := bring_run_from_refs(root, text, warn)) is not None:
         return brought

@@ -23,8 +23,8 @@ from faber_ledger.runs.kept import kept_run_ids
 from faber_ledger.runs.layouts import find_runs, run_ids
 from faber_ledger.runs.log import has_log, open_run_log
 from faber_ledger.runs.progress import FINISHED
-from faber_ledger.runs.publish import CONSENT, assume_carry, meant_carry, publish
-from faber_ledger.runs.run import REFS, TREE, Run, clone_folder, common_directory, path_in_clone
+from faber_ledger.runs.publish import assume_carry, meant_carry, publish
+from faber_ledger.runs.run import CONSENT, REFS, TREE, Run, clone_folder, common_directory, path_in_clone
 
 WHO_READS = (
     "A run's ledger can travel in a git ref of its own at {remote}: each session's end is sent then, also after a"
@@ -165,6 +165,21 @@ def hint_at_remote(root: str) -> str | None:
         f"this clone has no run; {remote.name} has {len(found)}, {len(here)} of which {at_work} at work on this branch:"
         f" `faber-ledger run resume {here[0] if len(here) == 1 else 'RUN'}` or `faber-ledger init --fetch`"
     )
+
+
+def find_work_at_remote(root: str, work_id: str, warn: Callable[[str], None]) -> str | None:
+    """Return the run of a work item at the remote, the newest at work, else the newest; None if there is none.
+
+    Nor where nobody agreed to git refs, or the remote does not answer, which is a warning.
+    """
+    remote = remote_of(root)
+    try:
+        listed = list_remote_runs(remote, root) if remote is not None else []
+    except GitFailed as error:
+        warn(f"the remote was not asked: {error.message}")
+        return None
+    found = sorted([one for one in listed if one.work_id == work_id], key=lambda one: one.status in FINISHED)
+    return found[0].run_id if found else None
 
 
 def _agree(root: str, plan: CarryPlan) -> None:

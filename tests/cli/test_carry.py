@@ -317,3 +317,25 @@ def test_status_of_a_clone_without_a_run_asks_the_remote(desktop: Project) -> No
     desktop.git("remote", "set-url", "origin", str(desktop.root / "nowhere"))
     done = desktop.faber("status")
     assert (done.returncode, "this clone has no run, and origin was not asked: " in done.stderr) == (10, True)
+
+
+def test_the_first_start_of_a_clone_names_the_option_once(desktop: Project) -> None:
+    told = "faber-ledger: this clone sends and fetches no ledgers: run `faber-ledger init --carry refs` to let it"
+    assert desktop.deliver(START).message == told
+    assert desktop.deliver(START, session_id="another").message is None
+
+
+def test_a_clone_that_has_agreed_is_told_nothing(desktop: Project) -> None:
+    desktop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    assert desktop.deliver(START).message is None
+
+
+def test_resume_finds_a_run_of_a_work_item_at_the_remote(desktop: Project) -> None:
+    for words in (["--work-id", "258"], [RUN]):
+        done = desktop.faber("run", "resume", *words)
+        assert (done.returncode, "`faber-ledger init --carry refs --fetch` lets it fetch" in done.stderr) == (10, True)
+    desktop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    done = desktop.faber("run", "resume", "--work-id", "259")
+    assert (done.returncode, done.stderr.count("`faber-ledger run list --remote` shows")) == (10, 1)
+    done = desktop.faber("run", "resume", "--work-id", "258")
+    assert f"✓ Workflow resumed: {RUN}" in done.stdout, done.stderr
