@@ -38,6 +38,7 @@ from faber_ledger.cli.setup.project import (
     describe_command,
     is_choice_due,
     summaries_change,
+    travel_word,
     with_carry,
     with_project_id,
 )
@@ -92,7 +93,7 @@ OF_HOOKS = {
 PURPOSES = {
     IGNORE_FILE: "backups, logs and the active file stay out of git",
     ATTRIBUTES_FILE: "git merges and shows a run's files with faber-ledger",
-    PATH: "the project's id, how ledgers travel, and whether summaries are committed",
+    PATH: "the project's id, how ledgers travel, and whether summaries are {travel}",
 }
 
 
@@ -260,7 +261,7 @@ def _plan_files(root: str, summaries: bool | None, travel: CarryPlan, *, can_ask
     if summaries is None and can_ask and is_choice_due(root):
         for line in choice_lines(root):
             say(line)
-        summaries = click.confirm(QUESTION, default=RECORDED_BY_DEFAULT, err=True)
+        summaries = click.confirm(QUESTION.format(travel=travel_word(root)), default=RECORDED_BY_DEFAULT, err=True)
     setting = summaries_change(root, summaries)
     of_project = with_project_id(root, setting if travel.mode is None else with_carry(root, setting, travel.mode))
     return [*changes, *([of_project] if of_project is not None else [])]
@@ -298,8 +299,11 @@ def _lines(
             yield "nothing to change"
         return
     for change in changes:
-        yield f"{describe(change, root)}: {_purpose(change, root)}"
-    if config:
+        if change.before is not None or change.after is not None:
+            yield f"{describe(change, root)}: {_purpose(change, root)}"
+    if config and all([setting.after is None for setting in config]):
+        yield "changed    this clone's git config: merge and diff drivers removed, since git merges no file of a run"
+    elif config:
         stashes = [setting.key for setting in config if setting.key in STASHES and setting.after]
         why = "since git refuses to pull over a changed ledger"
         switched = f", {' and '.join(stashes)} switched on, {why}" if stashes else ""
@@ -318,12 +322,12 @@ def _summaries_note(root: str) -> str:
     """Return what happens to summaries of compactions in this project, and how to change that."""
     if project_settings(root, {}).summaries:
         return (
-            "summaries of compactions are recorded and committed, secrets masked; "
+            f"summaries of compactions are recorded and {travel_word(root)}, secrets masked; "
             "`faber-ledger init --no-summaries` keeps them in the clone where they arose"
         )
     return (
         "summaries of compactions stay in the clone where they arose, under the git directory, secrets masked (without "
-        "git they are not kept); `faber-ledger init --summaries` records them, so that they are committed"
+        f"git they are not kept); `faber-ledger init --summaries` records them, so that they are {travel_word(root)}"
     )
 
 
@@ -331,7 +335,8 @@ def _purpose(change: FileChange, root: str) -> str:
     if os.path.basename(change.path) in OF_HOOKS:
         return OF_HOOKS[os.path.basename(change.path)]
     path = display_path(change.path, root)
-    return PURPOSES.get(path) or describe_command(path) or describe_agent_file(path) or f"hooks {', '.join(HOOKS)}"
+    purpose = PURPOSES.get(path, "").format(travel=travel_word(root))
+    return purpose or describe_command(path) or describe_agent_file(path) or f"hooks {', '.join(HOOKS)}"
 
 
 def _path_warnings() -> Iterator[str]:

@@ -259,11 +259,12 @@ def _start(
 
 
 def _start_lines(started: Run, plan: RunPlan) -> list[str]:
+    is_in_tree = not carries_refs(started.root)
     lines = [
         f"✓ Workflow started: {started.run_id}",
         f"  Workflow: {plan['workflow_id']}",
         f"  State: {started.shown(started.state_path)}",
-        f"  Ledger: {started.shown(started.ledger_path)}",
+        f"  Ledger: {started.shown(started.ledger_path) if is_in_tree else 'in this clone; a git ref takes it along'}",
     ]
     if not os.path.exists(os.path.join(started.root, ".fractary", ".gitignore")):
         has_plugin = list_enabled_plugins(started.root)
@@ -318,8 +319,7 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
 def _add_where_else(error: RunNotFound, root: str) -> None:
     """Add to an error where else a run may be that this clone does not have."""
     elsewhere = hint_to_ask(root) if carries_refs(root) else "" if names_server() else NO_SERVER
-    if elsewhere and elsewhere not in error.hint:
-        error.hint += f"; {elsewhere}"
+    error.hint += f"; {elsewhere}" if elsewhere and elsewhere not in error.hint else ""
 
 
 def _state_with_status(run: Run) -> dict[str, Any]:

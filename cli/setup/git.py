@@ -84,7 +84,12 @@ def _lines_of(root: str, name: str) -> tuple[str, ...] | None:
     """Return our lines in one of `FILES`; None if it has none."""
     if name == ATTRIBUTES_FILE:
         return ATTRIBUTES if needs_driver(root) else None
-    return block_lines("what stays on this machine", *STAYS, *LEDGER_PATTERNS) if carries_refs(root) else IGNORED
+    if not carries_refs(root):
+        return IGNORED
+    beside = (
+        [] if needs_driver(root) else _patterns(METADATA)[:2]
+    )  # a project that ignores states wants no file of ours
+    return block_lines("what stays on this machine", *STAYS, *LEDGER_PATTERNS, *beside)
 
 
 def git_file_change(root: str, name: str, *, remove: bool = False) -> FileChange:

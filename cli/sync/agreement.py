@@ -97,13 +97,14 @@ def carry_out(root: str, plan: CarryPlan, warn: Callable[[str], None]) -> list[s
     if plan.mode == REFS:
         _agree(root, plan)
         count = _leave_the_tree(root, warn)
-        how = "each session's end is sent there" if plan.is_automatic else "`faber-ledger sync` sends them"
+        how = "sending begins now, in the background, and each session's end is sent"
+        if not start_sending(root):
+            how = "each session's end is sent there" if plan.is_automatic else "`faber-ledger sync` sends them"
         notes = [f"this clone sends its ledgers to {plan.remote}, where everybody who reads it can read them; {how}"]
         if count:
             notes.append(
                 f"{plural(count, 'ledger.db', 'ledger.db files')} left the work tree for the log: commit what git shows"
             )
-        start_sending(root)
         return notes
     if plan.mode == TREE:
         disk.remove(path_in_clone(root, CONSENT) or "")

@@ -339,3 +339,28 @@ def test_resume_finds_a_run_of_a_work_item_at_the_remote(desktop: Project) -> No
     assert (done.returncode, done.stderr.count("`faber-ledger run list --remote` shows")) == (10, 1)
     done = desktop.faber("run", "resume", "--work-id", "258")
     assert f"✓ Workflow resumed: {RUN}" in done.stdout, done.stderr
+
+
+def test_what_init_says_of_refs_is_true_of_refs(laptop: Project) -> None:
+    laptop.git("rm", "--cached", "--quiet", "-r", ".fractary/runs")
+    laptop.write(".gitignore", "state.json\n")
+    done = laptop.faber("init", "--git-only", "--carry", "refs", env={"CI": None})
+    assert "this clone's git config: merge and diff drivers removed" in done.stdout
+    assert "summaries of compactions are recorded and sent, secrets masked" in done.stdout
+    assert "committed" not in done.stdout
+    assert "; sending begins now, in the background, and each session's end is sent" in done.stderr
+    again = laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    assert "unchanged  .fractary/.gitattributes" not in again.stdout
+    assert "drivers" not in again.stdout
+
+
+def test_a_started_run_leaves_nothing_for_git(laptop: Project) -> None:
+    laptop.git("rm", "--cached", "--quiet", "-r", ".fractary/runs")
+    laptop.write(".gitignore", "state.json\n")
+    laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    laptop.git("add", "--all")
+    laptop.git("commit", "--quiet", "-m", "refs")
+    started = laptop.faber("run", "start", "--work-id", "9", "--run-id", "issue-9", "--yes")
+    assert "  Ledger: in this clone; a git ref takes it along" in started.stdout
+    assert (laptop.root / ".fractary/runs/issue-9/metadata.json").exists()
+    assert laptop.git("status", "--short") == ""
