@@ -177,9 +177,7 @@ def init(
     travel = plan_carry(root, chosen, remote, auto_send)
     files = _plan_files(root, summaries, travel, can_ask=can_ask) if is_project else []
     git_says = check_not_ignored(root) if is_project else None
-    pre_commits, notes = plan_pre_commit(root, pre_commit, is_project=is_project)
-    pushes, said = plan_pre_push(root, is_sent=is_sent_by_itself(root, travel)) if is_project else ([], [])
-    pre_commits, notes = [*pre_commits, *pushes], [*notes, *said]
+    pre_commits, notes = _plan_git_hooks(root, pre_commit, travel, is_project=is_project)
     commands, said = add_commands(root) if with_commands else ([], [])
     shared = [*hooks.copilots, *files, *pre_commits, *commands]
     changes, notes = [*hooks.own, *shared], [*hooks.notes, *notes, *said]
@@ -224,6 +222,15 @@ def _project_notes(root: str, git_says: str | None, travel: CarryPlan) -> Iterat
         yield "git ignores state.json: only the ledger travels; `faber-ledger run resume RUN` writes a state from it"
     if is_ignored(root, PATH):
         yield f"git ignores {PATH}: other clones lack that setting, and record summaries of compactions"
+
+
+def _plan_git_hooks(
+    root: str, pre_commit: bool | None, travel: CarryPlan, *, is_project: bool
+) -> tuple[list[FileChange], list[str]]:
+    """Return the changes of git's hooks, and what to do where another program owns one."""
+    commits, notes = plan_pre_commit(root, pre_commit, is_project=is_project)
+    pushes, said = plan_pre_push(root, is_sent=is_sent_by_itself(root, travel)) if is_project else ([], [])
+    return [*commits, *pushes], [*notes, *said]
 
 
 class Hooks(NamedTuple):
