@@ -18,7 +18,7 @@ from faber_ledger.runs.clients import note_delivery
 from faber_ledger.runs.clone import is_set_up_unchecked
 from faber_ledger.runs.git import unused_tops
 from faber_ledger.runs.layouts import find_run
-from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, HOOK_LOG, RUNS, find_root
+from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, HOOK_LOG, PROJECT_FILE, RUNS, find_root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -127,7 +127,8 @@ def _record(call: Call, log: _Log) -> None:
         log.warn(" - ".join(describe_unused()))
     subject = subject_of(call, log.root, seen)
     if subject.run_id is None:
-        _print(call, _with_set_up_line(call, subject.root, _answer_unused(call, subject, log.warn)))
+        answer = _answer_unused(call, subject, log.warn)
+        _print(call, _with_set_up_line(call, subject.root, answer, PROJECT_FILE))
         return
     log.root = subject.root
     run = find_run(log.root, subject.run_id)
@@ -154,17 +155,19 @@ def _kind_of(call: Call) -> type[Hook]:
     return Hook
 
 
-def _with_set_up_line(call: Call, root: str, answer: Answer | None) -> Answer | None:
-    """Return the answer, at the first start in a clone that was never set up with a line that tells the user."""
-    is_said = answer is not None and answer.message is not None  # the line of a start about a run says it
-    if call.hook != "SessionStart" or call.text("agent_id") is not None or is_said or not is_set_up_unchecked(root):
+def _with_set_up_line(call: Call, root: str, answer: Answer | None, *more: str) -> Answer | None:
+    """Return the answer, at the first start in a clone that was never set up with a line that tells the user.
+
+    One of the files `more` says, too, that the project was set up. The line of a start about a run says it itself.
+    """
+    is_said = answer is not None and answer.message is not None
+    is_start = call.hook == "SessionStart" and call.text("agent_id") is None
+    if not is_start or is_said or not is_set_up_unchecked(root, *more):
         return answer
     from faber_ledger.runs.publish import carries_refs
-    from faber_ledger.runs.set_up import line_to_set_up  # only the first start of a clone looks
+    from faber_ledger.runs.set_up import line_to_agree, line_to_set_up  # only the first start of a clone looks
 
-    if carries_refs(root):
-        return answer  # each start says that nothing leaves the clone, and what to run
-    line = line_to_set_up(root)
+    line = line_to_agree(root) if carries_refs(root) else line_to_set_up(root)
     if line is None:
         return answer
     return Answer(None, f"faber-ledger: {line}")

@@ -13,9 +13,8 @@ import sys
 from faber_ledger.ledger.disk import FileRefused, read_regular
 from faber_ledger.ledger.encoding import loads
 from faber_ledger.runs.publish import meant_carry
-from faber_ledger.runs.run import TREE, path_in_clone
+from faber_ledger.runs.run import CONSENT, TREE, path_in_clone
 
-CONSENT = "carry.json"
 LOCK = "sending.lock"  # of the clone's one process that sends
 LIMIT = 65_536
 PROGRAM = "from faber_ledger.cli.entry import main; main()"
@@ -47,14 +46,14 @@ def sender_of(root: str) -> Consent | None:
     return consent_of(root) if meant_carry(root) != TREE else None
 
 
-def start_sending(root: str) -> None:
+def start_sending(root: str) -> bool:
     """Start the clone's one process that sends, detached, unless `init` or a CI system wants none; never raises.
 
-    It waits for one that is at work, so that it sends what was recorded since.
+    Return whether it was started. It waits for one that is at work, so that it sends what was recorded since.
     """
     consent = sender_of(root)
     if consent is None or not consent.is_automatic or os.environ.get("CI", "") not in ("", "false", "0"):
-        return
+        return False
     command = [sys.executable, "-P", "-c", PROGRAM, "sync", "--background"]
     nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
     try:
@@ -65,7 +64,8 @@ def start_sending(root: str) -> None:
         finally:
             os.chdir(folder)
     except (OSError, NotImplementedError):
-        return  # the next start says what is unsent
+        return False  # the next start says what is unsent
+    return True
 
 
 def is_sending(root: str) -> bool:

@@ -120,15 +120,15 @@ def writer_of(root: str) -> str:
     return _read_writer(path) or made
 
 
-def is_set_up_unchecked(root: str) -> bool:
-    """Return whether the project has attributes for git, and no hook has looked whether `init` was run in this clone.
+def is_set_up_unchecked(root: str, *more: str) -> bool:
+    """Return whether the project was set up, and no hook has looked at this clone.
 
-    Two looks at files, since every start asks.
+    Our attributes, or one of the files `more`, say that it was set up. Few looks, since every start asks.
     """
     folder = clone_folder(root)
     return (
         folder is not None
-        and os.path.lexists(os.path.join(root, ATTRIBUTES_FILE))
+        and any([os.path.lexists(os.path.join(root, name)) for name in (ATTRIBUTES_FILE, *more)])
         and not os.path.lexists(os.path.join(folder, SET_UP_CHECKED))
     )
 

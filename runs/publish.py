@@ -14,7 +14,7 @@ from faber_ledger.ledger.encoding import loads
 from faber_ledger.runs import progress
 from faber_ledger.runs.active import Here
 from faber_ledger.runs.git import REMOTES, commit_of, default_ref, is_git_at_work, named_commit, work_tree_of
-from faber_ledger.runs.run import CARRY, PROJECT_FILE, REFS, TREE
+from faber_ledger.runs.run import CARRY, CONSENT, PROJECT_FILE, REFS, TREE, clone_folder
 from faber_ledger.runs.tree_note import NEWER, TreeNote, shape_of
 
 TYPE_CHECKING = False
@@ -104,11 +104,19 @@ def _is_merged(run: Run, tree: WorkTree, note: TreeNote) -> bool:
 
 
 _meant: dict[str, str | None] = {}  # by the project
+_agreed: dict[str, bool] = {}
 
 
 def carries_refs(root: str) -> bool:
-    """Return whether a project's ledgers travel in git refs: then no `ledger.db` is written into its work tree."""
-    return meant_carry(root) == REFS
+    """Return whether a project's ledgers travel in git refs: then no `ledger.db` is written into its work tree.
+
+    Where the settings do not say, as on a branch that is older than the switch, a clone that has agreed decides.
+    """
+    meant = meant_carry(root)
+    if meant is None and root not in _agreed:
+        folder = clone_folder(root)
+        _agreed[root] = folder is not None and os.path.lexists(f"{folder}/{CONSENT}")
+    return _agreed[root] if meant is None else meant == REFS
 
 
 def meant_carry(root: str) -> str | None:

@@ -31,6 +31,7 @@ LOGS = ".fractary/faber/logs"
 HOOK_LOG = f"{LOGS}/hooks.log"
 
 PROJECT_FILE = ".fractary/faber/ledger.json"  # the project's settings
+CONSENT = "carry.json"  # what this clone's `init` has agreed to
 CARRY = "carry"  # its member that says how ledgers travel (DECISIONS 57): with the code, or in git refs
 TREE, REFS = "tree", "refs"
 

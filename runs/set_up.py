@@ -7,11 +7,12 @@ import os
 from faber_ledger.ledger.disk import FileRefused, read_regular
 from faber_ledger.runs.clone import note_set_up_checked
 from faber_ledger.runs.git_query import GitQuery
-from faber_ledger.runs.run import ATTRIBUTES_FILE, common_directory
+from faber_ledger.runs.run import ATTRIBUTES_FILE, CONSENT, common_directory, path_in_clone
 
 NAMES_DRIVER = b"merge=faber-ledger"
 DRIVER = "merge.faber-ledger.driver"
 SET_UP = "faber-ledger init --git-only"
+AGREE = "`faber-ledger init --carry refs`"
 MOST_BYTES = 1_000_000
 
 
@@ -38,6 +39,16 @@ def line_to_set_up(root: str) -> str | None:
     if not note_set_up_checked(root) or not is_missing:
         return None
     return f"this clone was never set up for faber-ledger, and git will not merge its files: run `{SET_UP}`"
+
+
+def line_to_agree(root: str) -> str | None:
+    """Return what a start tells the user of a clone that has not agreed to send its ledgers, and note that it was told.
+
+    None if it has agreed, or was told before.
+    """
+    if not note_set_up_checked(root) or os.path.lexists(path_in_clone(root, CONSENT) or ""):
+        return None
+    return f"this clone sends and fetches no ledgers: run {AGREE} to let it"
 
 
 def has_attributes(root: str) -> bool:

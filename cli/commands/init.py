@@ -6,7 +6,6 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import NamedTuple
 
 import click
@@ -22,15 +21,13 @@ from faber_ledger.cli.setup.agents import (
 from faber_ledger.cli.setup.git import (
     FILES,
     IGNORE_FILE,
-    LINE,
     STASHES,
     Setting,
     git_file_change,
-    hook_change,
     make_settings,
-    needs_driver,
+    plan_pre_commit,
+    plan_pre_push,
     settings_to_make,
-    why_not_ours,
 )
 from faber_ledger.cli.setup.hooks import describe_plugins, has_plugin_instead, note_without_plugin, settings_change
 from faber_ledger.cli.setup.project import (
@@ -41,12 +38,27 @@ from faber_ledger.cli.setup.project import (
     describe_command,
     is_choice_due,
     summaries_change,
+    travel_word,
     with_carry,
     with_project_id,
 )
-from faber_ledger.cli.setup.tracking import check_not_ignored, is_ignored, join_names, names_to_commit
-from faber_ledger.cli.sync.agreement import SEND, WHO_READS, CarryPlan, carry_out, plan_carry, remote_to_offer
-from faber_ledger.cli.sync.arrival import bring_runs, list_remote_runs, required_remote
+from faber_ledger.cli.setup.tracking import (
+    check_not_ignored,
+    is_ignored,
+    is_state_left_out,
+    join_names,
+    names_to_commit,
+)
+from faber_ledger.cli.sync.agreement import (
+    SEND,
+    WHO_READS,
+    CarryPlan,
+    carry_out,
+    fetch_here,
+    is_sent_by_itself,
+    plan_carry,
+    remote_to_offer,
+)
 from faber_ledger.cli.ui.changes import (
     describe,
     diff_lines,
@@ -63,13 +75,9 @@ from faber_ledger.cli.worktrees.git import refuse_bare
 from faber_ledger.files.change import FileChange, make_changes
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.hooks.client_settings import HOOK_PROGRAM, settings_path
-from faber_ledger.ledger.command_errors import GitFailed, ServerUnavailable
-from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS
-from faber_ledger.runs.carry import sender_of
-from faber_ledger.runs.git import branch_of, is_tracked
+from faber_ledger.runs.git import is_tracked
 from faber_ledger.runs.git_command import top_of
-from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.publish import meant_carry
 from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, REFS, TREE, find_root
 from faber_ledger.runs.settings import PATH, project_settings
@@ -85,7 +93,7 @@ OF_HOOKS = {
 PURPOSES = {
     IGNORE_FILE: "backups, logs and the active file stay out of git",
     ATTRIBUTES_FILE: "git merges and shows a run's files with faber-ledger",
-    PATH: "the project's id, how ledgers travel, and whether summaries are committed",
+    PATH: "the project's id, how ledgers travel, and whether summaries are {travel}",
 }
 
 
@@ -165,11 +173,11 @@ def init(
     _check_usage(scope, part, agent, carry, is_about_refs=remote is not None or auto_send is not None)
     hooks = _plan_hooks(root, scope, part, agent)
     can_ask &= sys.stdin.isatty() and sys.stderr.isatty()
-    travel = _plan_carry(root, carry, remote, auto_send, can_ask=can_ask) if is_project else CarryPlan(None)
+    chosen = carry or (_ask_for_refs(root) if is_project and can_ask else None)
+    travel = plan_carry(root, chosen, remote, auto_send)
     files = _plan_files(root, summaries, travel, can_ask=can_ask) if is_project else []
     git_says = check_not_ignored(root) if is_project else None
-    pre_commits, notes = _pre_commit_hook(root, pre_commit, is_project=is_project)
-    pre_commits += _pre_push_hook(root, travel) if is_project else []
+    pre_commits, notes = _plan_git_hooks(root, pre_commit, travel, is_project=is_project)
     commands, said = add_commands(root) if with_commands else ([], [])
     shared = [*hooks.copilots, *files, *pre_commits, *commands]
     changes, notes = [*hooks.own, *shared], [*hooks.notes, *notes, *said]
@@ -182,8 +190,8 @@ def init(
         make_settings(root, config)
         remove_empty_folders(changes, root)
         notes += carry_out(root, travel, say) if is_project else []
-        notes += _fetch(root) if fetch or (carry is None and travel.mode == REFS) else []
-    notes += _project_notes(root, git_says) if is_project else []
+        notes += fetch_here(root, say) if fetch or (carry is None and travel.mode == REFS) else []
+    notes += _project_notes(root, git_says, travel) if is_project else []
     committed = [*(hooks.own if scope == "project" else []), *shared]
     commit = names_to_commit(committed, root) if git_says is None else []
     data = report(changes, root, dry_run=dry_run) | {
@@ -204,14 +212,25 @@ def _check_usage(scope: str, part: str | None, agent: str | None, carry: str | N
         raise click.UsageError("--remote, --auto-send and --no-auto-send go with --carry refs.")
 
 
-def _project_notes(root: str, git_says: str | None) -> Iterator[str]:
+def _project_notes(root: str, git_says: str | None, travel: CarryPlan) -> Iterator[str]:
     """Yield what is wrong with the project's settings, and what keeps git from files that must travel."""
     for problem in project_settings(root, {}).problems:
         yield f"{problem}; correct it, then run `faber-ledger init` again"
     if git_says:
         yield git_says
+    elif travel.mode == TREE and is_state_left_out(root):
+        yield "git ignores state.json: only the ledger travels; `faber-ledger run resume RUN` writes a state from it"
     if is_ignored(root, PATH):
         yield f"git ignores {PATH}: other clones lack that setting, and record summaries of compactions"
+
+
+def _plan_git_hooks(
+    root: str, pre_commit: bool | None, travel: CarryPlan, *, is_project: bool
+) -> tuple[list[FileChange], list[str]]:
+    """Return the changes of git's hooks, and what to do where another program owns one."""
+    commits, notes = plan_pre_commit(root, pre_commit, is_project=is_project)
+    pushes, said = plan_pre_push(root, is_sent=is_sent_by_itself(root, travel)) if is_project else ([], [])
+    return [*commits, *pushes], [*notes, *said]
 
 
 class Hooks(NamedTuple):
@@ -249,7 +268,7 @@ def _plan_files(root: str, summaries: bool | None, travel: CarryPlan, *, can_ask
     if summaries is None and can_ask and is_choice_due(root):
         for line in choice_lines(root):
             say(line)
-        summaries = click.confirm(QUESTION, default=RECORDED_BY_DEFAULT, err=True)
+        summaries = click.confirm(QUESTION.format(travel=travel_word(root)), default=RECORDED_BY_DEFAULT, err=True)
     setting = summaries_change(root, summaries)
     of_project = with_project_id(root, setting if travel.mode is None else with_carry(root, setting, travel.mode))
     return [*changes, *([of_project] if of_project is not None else [])]
@@ -265,57 +284,6 @@ def _tracked_notes(root: str) -> list[str]:
     ]
 
 
-def _pre_commit_hook(root: str, asked: bool | None, *, is_project: bool) -> tuple[list[FileChange], list[str]]:
-    """Return the change of git's pre-commit hook, or what to do where another program owns it; `asked` is the option.
-
-    Raises LedgerError where it is asked for and cannot be.
-    """
-    top = top_of(root)
-    if asked and top is None:
-        raise LedgerError("this is not a git repository: there is no commit to prepare", hint="run `git init`")
-    if top is None or asked is False or not (asked or is_project):
-        return [], []
-    if not asked and not needs_driver(root):
-        removal = hook_change(root, top, "pre-commit", remove=True)
-        return [removal] if removal.action != "unchanged" else [], []
-    why = None if asked else why_not_ours(root, "pre-commit")
-    if why is None:
-        try:
-            return [hook_change(root, top, "pre-commit")], []
-        except LedgerError as error:
-            if asked:
-                raise
-            why = error.message
-    return [], [f"git's pre-commit hook is left as it is, since {why}: add the line `{LINE}` to it"]
-
-
-def _pre_push_hook(root: str, travel: CarryPlan) -> list[FileChange]:
-    """Return the change of git's pre-push hook: it has our lines where a clone sends its ledgers by itself."""
-    top = top_of(root)
-    if top is None:
-        return []
-    consent = sender_of(root)
-    is_sent = travel.is_automatic if travel.mode == REFS else consent is not None and consent.is_automatic
-    if is_sent and why_not_ours(root, "pre-push") is None:
-        with suppress(LedgerError):  # a hook of another kind: session ends send all the same
-            return [hook_change(root, top, "pre-push")]
-    removal = hook_change(root, top, "pre-push", remove=True)
-    return [removal] if removal.action != "unchanged" else []
-
-
-def _fetch(root: str) -> list[str]:
-    """Bring the runs at work whose branch is checked out, and return what came, as notes; raises ServerUnavailable."""
-    remote, branch = required_remote(root), branch_of(root)
-    try:
-        found = [one for one in list_remote_runs(remote, root) if one.branch == branch and one.status not in FINISHED]
-        runs = bring_runs(remote, root, found, say)
-    except GitFailed as error:
-        raise ServerUnavailable(f"{remote.name} does not answer: {error.message}", hint=error.hint) from error
-    if not runs:
-        return [f"{remote.name} has no run at work on this branch: `faber-ledger run list --remote` shows all"]
-    return [f"fetched from {remote.name}: {join_names([run.run_id for run in runs])}"]
-
-
 def _ask_for_refs(root: str) -> str | None:
     """Ask once whether ledgers travel in git refs; None where that is decided, or there is no remote to send to."""
     remote = remote_to_offer(root)
@@ -325,14 +293,6 @@ def _ask_for_refs(root: str) -> str | None:
     if click.confirm(SEND.format(remote=remote), default=False, err=True):
         return REFS
     return TREE if meant_carry(root) is None else None
-
-
-def _plan_carry(
-    root: str, asked: str | None, remote: str | None, auto_send: bool | None, *, can_ask: bool
-) -> CarryPlan:
-    """Return what changes of how ledgers travel; on a terminal the user is asked once."""
-    chosen = asked or (_ask_for_refs(root) if can_ask else None)
-    return plan_carry(root, chosen, remote, is_automatic=auto_send is not False)
 
 
 def _lines(
@@ -346,8 +306,11 @@ def _lines(
             yield "nothing to change"
         return
     for change in changes:
-        yield f"{describe(change, root)}: {_purpose(change, root)}"
-    if config:
+        if change.before is not None or change.after is not None:
+            yield f"{describe(change, root)}: {_purpose(change, root)}"
+    if config and all([setting.after is None for setting in config]):
+        yield "changed    this clone's git config: merge and diff drivers removed, since git merges no file of a run"
+    elif config:
         stashes = [setting.key for setting in config if setting.key in STASHES and setting.after]
         why = "since git refuses to pull over a changed ledger"
         switched = f", {' and '.join(stashes)} switched on, {why}" if stashes else ""
@@ -366,12 +329,12 @@ def _summaries_note(root: str) -> str:
     """Return what happens to summaries of compactions in this project, and how to change that."""
     if project_settings(root, {}).summaries:
         return (
-            "summaries of compactions are recorded and committed, secrets masked; "
+            f"summaries of compactions are recorded and {travel_word(root)}, secrets masked; "
             "`faber-ledger init --no-summaries` keeps them in the clone where they arose"
         )
     return (
         "summaries of compactions stay in the clone where they arose, under the git directory, secrets masked (without "
-        "git they are not kept); `faber-ledger init --summaries` records them, so that they are committed"
+        f"git they are not kept); `faber-ledger init --summaries` records them, so that they are {travel_word(root)}"
     )
 
 
@@ -379,7 +342,8 @@ def _purpose(change: FileChange, root: str) -> str:
     if os.path.basename(change.path) in OF_HOOKS:
         return OF_HOOKS[os.path.basename(change.path)]
     path = display_path(change.path, root)
-    return PURPOSES.get(path) or describe_command(path) or describe_agent_file(path) or f"hooks {', '.join(HOOKS)}"
+    purpose = PURPOSES.get(path, "").format(travel=travel_word(root))
+    return purpose or describe_command(path) or describe_agent_file(path) or f"hooks {', '.join(HOOKS)}"
 
 
 def _path_warnings() -> Iterator[str]:

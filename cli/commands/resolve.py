@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from faber_ledger.cli.setup.tracking import is_left_out
+from faber_ledger.cli.sync.agreement import take_whole
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.files.conflict_markers import split_sides
@@ -34,6 +35,7 @@ from faber_ledger.runs.conflicts import (
 from faber_ledger.runs.git_command import git, top_of
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.projecting import read_older_states, reproject
+from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import LEDGER, find_root
 from faber_ledger.runs.set_up import SET_UP, lacks_driver
 from faber_ledger.runs.state_merge import Merged, is_state, merge_ledgers, merge_states
@@ -54,8 +56,8 @@ def resolve(dry_run: bool, as_json: bool) -> int:
 
     \b
     Ledgers are united, state.json is merged key by key, and both are staged. A side that cannot be
-    read is left out; if one side lacks or has deleted a run, the run stays. docs/guides/GIT.md has
-    the rules.
+    read is left out; if one side lacks or has deleted a run, the run stays. Where ledgers travel in
+    git refs, they go into the log, and leave git. docs/guides/GIT.md has the rules.
     Example: faber-ledger resolve --dry-run
     Exit codes: 0 all resolved, or nothing to resolve; 1 a conflict is left; 2 wrong usage; 11 locked.
     """
@@ -110,7 +112,7 @@ def _remove(root: str, conflict: Conflict, *, dry_run: bool) -> str:
 
 
 def _unite(conflict: Conflict, *, dry_run: bool) -> str:
-    """Put the union of the sides in the file's place, from which the log absorbs it, and stage it."""
+    """Put the union of the sides in the file's place, from which the log absorbs it, and stage it or remove it."""
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
         sides = {}
         for stage, name in SIDES.items():
@@ -123,10 +125,22 @@ def _unite(conflict: Conflict, *, dry_run: bool) -> str:
         if not dry_run:
             with open(united, "rb") as file:
                 _put(conflict.run.ledger_path, file.read())
-            git("add", "--", conflict.run.ledger_path)
+            if carries_refs(conflict.run.root):
+                _leave_the_tree(conflict)
+            else:
+                git("add", "--", conflict.run.ledger_path)
     for line in lines:
         warn(f"{conflict.path}: {line}")
+    if carries_refs(conflict.run.root):
+        return f"its events are in the log, and it is removed: ledgers travel in git refs, {events_shown(count)}"
     return f"{'both sides' if len(sides) == len(SIDES) else ONE}, {events_shown(count)}"
+
+
+def _leave_the_tree(conflict: Conflict) -> None:
+    """Take a united ledger into the log, and remove it here and from git's index; raises LedgerError."""
+    if not take_whole(conflict.run, warn):
+        raise LedgerError(f"it is not taken into the log whole; `git rm -- {quote_word(conflict.path)}` leaves it out")
+    _remove(conflict.run.root, conflict, dry_run=False)
 
 
 def _merge(conflict: Conflict, found: list[Conflict]) -> Merged:
@@ -173,7 +187,7 @@ def _project(found: list[Conflict], results: list[Result]) -> None:
             if not lacks_ledger(run):
                 record_before_projecting(run, now(), warn=warn)
                 reproject(run, rebuild=True, warn=warn)
-                if os.path.lexists(run.ledger_path):  # not where ledgers travel in refs
+                if os.path.lexists(run.ledger_path) and not carries_refs(run.root):
                     git("add", "--", run.ledger_path)
             is_in_conflict = run.shown(run.state_path) in [conflict.path for conflict in found]
             if is_in_conflict or (os.path.lexists(run.state_path) and not is_left_out(run.state_path, run.root)):

@@ -14,9 +14,9 @@ from faber_ledger.cli.commands.run_start import resume, start
 from faber_ledger.cli.reports.run_list import count_events, list_runs, places_of
 from faber_ledger.cli.sync.arrival import list_remote_runs, required_remote
 from faber_ledger.cli.sync.forgetting import forget_at_remote
+from faber_ledger.cli.ui.git_words import no_runs_text
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.progress import waiting_for
-from faber_ledger.cli.ui.texts import START_ONE
 from faber_ledger.cli.ui.words import events_shown, plural, table
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.command_errors import GitFailed, ServerUnavailable
@@ -105,7 +105,7 @@ def _table(rows: list[dict[str, Any]], *, is_filtered: bool) -> Iterator[str]:
         yield "no run matches"
         return
     if not rows:
-        yield f"no runs yet: {START_ONE}"
+        yield no_runs_text(find_root(os.getcwd()))
         return
     yield from table([COLUMNS, *[_cells(row) for row in rows]])
     for row in rows:

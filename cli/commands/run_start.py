@@ -12,11 +12,13 @@ import click
 
 from faber_ledger.cli.reports.run_list import check_is_new, find_here, is_lacking, position_lines
 from faber_ledger.cli.setup.hooks import describe_lacking
+from faber_ledger.cli.sync.agreement import find_work_at_remote
 from faber_ledger.cli.sync.arrival import bring_run_from_refs
 from faber_ledger.cli.ui import completion
+from faber_ledger.cli.ui.git_words import hint_to_ask
 from faber_ledger.cli.ui.output import documents_codes, json_option, say, show, tell, warn
 from faber_ledger.cli.ui.server import names_server, url_option
-from faber_ledger.cli.ui.which_run import match_run, run_argument
+from faber_ledger.cli.ui.which_run import match_run, named_run, work_id_option
 from faber_ledger.cli.ui.words import place_lines
 from faber_ledger.cli.worktrees import creation
 from faber_ledger.cli.worktrees.git import can_add, refuse_bare
@@ -44,6 +46,7 @@ from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.progress import resume_point
 from faber_ledger.runs.projecting import find_restorable, restore_run_from_log, write_ignored_state
+from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import Run, find_root, name_part
 from faber_ledger.runs.settings import project_settings, read_user_config
 
@@ -100,15 +103,18 @@ def start(as_json: bool, yes: bool, in_worktree: bool, **given: str | None) -> N
 
 
 @click.command(short_help="Make a run the active one; show where it continues.")
-@run_argument
+@click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
+@click.option("--run-id", metavar="RUN", shell_complete=completion.runs, help="The same as RUN.")
+@work_id_option
 @click.option("--yes", is_flag=True, help="Take over from another active workflow without asking.")
 @url_option
 @json_option
-def resume(run: str | None, yes: bool, url: str | None, as_json: bool) -> None:
+def resume(run: str | None, run_id: str | None, work_id: str | None, yes: bool, url: str | None, as_json: bool) -> None:
     """Make RUN, or the run of a work item, the active one of this worktree, and show where it continues.
 
-    A run that this clone does not have is brought from the team's server, if one is named: its ledger, with every event
-    checked, and its newest state.json. With --url, new events are fetched of any run; a state.json that is here stays.
+    A run that this clone does not have is brought from the remote, where ledgers travel in git refs, or from the team's
+    server, if one is named: its ledger, with every event checked, and its newest state.json. With --url, new events are
+    fetched of any run; a state.json that is here stays.
 
     \b
     Example: faber-ledger run resume myproject-258-20260105-143022-a1b2c3
@@ -116,9 +122,17 @@ def resume(run: str | None, yes: bool, url: str | None, as_json: bool) -> None:
     cannot be read; 2 wrong usage; 3 a choice without a terminal; 10 no such run; 12 the
     server's schema is newer; 13 the server cannot be reached; 14 it refuses.
     """
-    if run is None:
+    root = find_root(os.getcwd())
+    try:
+        named = named_run(root, run or run_id, work_id)
+    except RunNotFound as error:
+        named = find_work_at_remote(root, work_id or "", warn)
+        if named is None:
+            _add_where_else(error, root)
+            raise
+    if named is None:
         raise click.UsageError("Give RUN or --work-id.")
-    resume_run(run, yes, as_json, url)
+    resume_run(named, yes, as_json, url)
 
 
 @click.command("workflow-run", short_help="Alias of `run start`; --resume: of `run resume`.")
@@ -246,11 +260,12 @@ def _start(
 
 
 def _start_lines(started: Run, plan: RunPlan) -> list[str]:
+    is_in_tree = not carries_refs(started.root)
     lines = [
         f"✓ Workflow started: {started.run_id}",
         f"  Workflow: {plan['workflow_id']}",
         f"  State: {started.shown(started.state_path)}",
-        f"  Ledger: {started.shown(started.ledger_path)}",
+        f"  Ledger: {started.shown(started.ledger_path) if is_in_tree else 'in this clone; a git ref takes it along'}",
     ]
     if not os.path.exists(os.path.join(started.root, ".fractary", ".gitignore")):
         has_plugin = list_enabled_plugins(started.root)
@@ -267,7 +282,7 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
     try:
         wanted = find_restorable(root, text) or match_run(root, text)
     except RunNotFound as error:
-        error.hint += "" if names_server() else f"; {NO_SERVER}"
+        _add_where_else(error, root)
         raise
     again = f"--resume {wanted.run_id} [faber-ledger run resume {wanted.run_id}]"
     command = f"/fractary-faber:workflow-run {again}"
@@ -300,6 +315,12 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
         lines = [f"✓ Workflow resumed: {resumed.run_id}", *position, *([NOT_LOADED] if is_new else [])]
     data = {"run_id": resumed.run_id, "status": status, "resume_point": point, "warnings": warnings}
     show(data, lines, as_json=as_json)
+
+
+def _add_where_else(error: RunNotFound, root: str) -> None:
+    """Add to an error where else a run may be that this clone does not have."""
+    elsewhere = hint_to_ask(root) if carries_refs(root) else "" if names_server() else NO_SERVER
+    error.hint += f"; {elsewhere}" if elsewhere and elsewhere not in error.hint else ""
 
 
 def _state_with_status(run: Run) -> dict[str, Any]:

@@ -11,11 +11,13 @@ import click
 
 from faber_ledger.cli.doctor.hooks import read_hook_log
 from faber_ledger.cli.reports.run_list import position_lines
+from faber_ledger.cli.sync.agreement import hint_at_remote
 from faber_ledger.cli.ui.git_words import in_git_data, in_git_line
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import choose_run, run_argument
 from faber_ledger.cli.ui.words import events_shown, plural, publishing_hint
 from faber_ledger.ledger.clock import seconds_of, utc_text
+from faber_ledger.ledger.command_errors import NoActiveRun
 from faber_ledger.ledger.disk import FileRefused
 from faber_ledger.ledger.errors import StateMissing
 from faber_ledger.ledger.foreign import event_ids
@@ -64,7 +66,11 @@ def status(run: str | None, as_json: bool) -> None:
     obstacle = find_obstacle(root)
     if obstacle is not None:
         warn(f"note: {obstacle}: nothing is recorded; {OUT_OF_THE_WAY}")
-    meant = choose_run(root, run, active)
+    try:
+        meant = choose_run(root, run, active)
+    except NoActiveRun as error:
+        error.hint = hint_at_remote(root) or error.hint
+        raise
     if run is None and active.named_too is not None:
         warn(f"note: the active file names {active.named_too}, but {active.why}")
     state = _read_state(meant)

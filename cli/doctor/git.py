@@ -35,8 +35,8 @@ from faber_ledger.runs.git_command import complaint, top_of
 from faber_ledger.runs.kept import runs_here
 from faber_ledger.runs.log import has_log
 from faber_ledger.runs.ownership import describe_unused
-from faber_ledger.runs.publish import carries_refs
-from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, COPY_ENDINGS, LOGS, common_directory, other_roots
+from faber_ledger.runs.publish import carries_refs, meant_carry
+from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, COPY_ENDINGS, LOGS, TREE, common_directory, other_roots
 from faber_ledger.runs.sent import Sent
 
 GIT_ONLY = "run `faber-ledger init --git-only`, as each clone needs it"
@@ -138,9 +138,14 @@ def check_stays(patient: Patient) -> Iterator[Finding]:
 
 def check_carry(patient: Patient) -> Iterator[Finding]:
     """Look for ledgers that are meant to travel in git refs, and do not."""
+    consent = consent_of(patient.root) if patient.has_git else None
+    if consent is not None and meant_carry(patient.root) == TREE:
+        what = f"this clone's consent to send ledgers to {consent.remote} is left, and not used"
+        yield Finding(
+            "note", what, "run `faber-ledger init --carry tree`, as the project's settings say, to withdraw it"
+        )
     if not patient.has_git or not carries_refs(patient.root):
         return
-    consent = consent_of(patient.root)
     if consent is None:
         what = "this project's ledgers travel in git refs, and this clone sends and fetches none"
         yield Finding("warning", what, "run `faber-ledger init --carry refs` to let it")

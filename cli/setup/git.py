@@ -18,7 +18,7 @@ from faber_ledger.files.change import (
 )
 from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.runs.git_command import git, run_git
+from faber_ledger.runs.git_command import git, run_git, top_of
 from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import (
     ACTIVE_FILES,
@@ -84,7 +84,12 @@ def _lines_of(root: str, name: str) -> tuple[str, ...] | None:
     """Return our lines in one of `FILES`; None if it has none."""
     if name == ATTRIBUTES_FILE:
         return ATTRIBUTES if needs_driver(root) else None
-    return block_lines("what stays on this machine", *STAYS, *LEDGER_PATTERNS) if carries_refs(root) else IGNORED
+    if not carries_refs(root):
+        return IGNORED
+    beside = (
+        [] if needs_driver(root) else _patterns(METADATA)[:2]
+    )  # a project that ignores states wants no file of ours
+    return block_lines("what stays on this machine", *STAYS, *LEDGER_PATTERNS, *beside)
 
 
 def git_file_change(root: str, name: str, *, remove: bool = False) -> FileChange:
@@ -280,3 +285,50 @@ def _check_own_folder(path: str, root: str, top: str, line: str) -> None:
             f"git's {os.path.basename(path)} hook is {os.path.realpath(path)}, outside this repository",
             hint=f"add `{line}` to the hook there yourself, if all its repositories should have it",
         )
+
+
+def plan_pre_commit(root: str, asked: bool | None, *, is_project: bool) -> tuple[list[FileChange], list[str]]:
+    """Return the change of git's pre-commit hook, or what to do where another program owns it; `asked` is the option.
+
+    Raises LedgerError where it is asked for and cannot be.
+    """
+    top = top_of(root)
+    if asked and top is None:
+        raise LedgerError("this is not a git repository: there is no commit to prepare", hint="run `git init`")
+    if top is None or asked is False or not (asked or is_project):
+        return [], []
+    if not asked and not needs_driver(root):
+        removal = hook_change(root, top, "pre-commit", remove=True)
+        return [removal] if removal.action != "unchanged" else [], []
+    why = None if asked else why_not_ours(root, "pre-commit")
+    if why is None:
+        try:
+            return [hook_change(root, top, "pre-commit")], []
+        except LedgerError as error:
+            if asked:
+                raise
+            why = error.message
+    return [], [f"git's pre-commit hook is left as it is, since {why}: add the line `{LINE}` to it"]
+
+
+def plan_pre_push(root: str, *, is_sent: bool) -> tuple[list[FileChange], list[str]]:
+    """Return the change of git's pre-push hook, or what to do where another program owns it.
+
+    It has our lines where a clone sends its ledgers by itself, `is_sent`.
+    """
+    top = top_of(root)
+    if top is None:
+        return [], []
+    if not is_sent:
+        removal = hook_change(root, top, "pre-push", remove=True)
+        return [removal] if removal.action != "unchanged" else [], []
+    why = why_not_ours(root, "pre-push")
+    if why is None:
+        try:
+            return [hook_change(root, top, "pre-push")], []
+        except LedgerError as error:
+            why = error.message
+    line = LINES["pre-push"][0]
+    return [], [
+        f"git's pre-push hook is left as it is, since {why}: add the line `{line}` to it, or session ends alone send"
+    ]

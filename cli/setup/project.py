@@ -21,6 +21,7 @@ from faber_ledger.ledger.disk import OWN, folder_around
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.clone import file_mode
 from faber_ledger.runs.git_query import GitQuery
+from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import CARRY
 from faber_ledger.runs.settings import PATH, PROJECT, list_named
 from faber_ledger.runs.synced import known_project
@@ -31,7 +32,7 @@ NAME = "summaries"
 LARGEST = 1024 * 1024  # bytes of committed settings
 # What a project gets that is set up where nobody can be asked.
 RECORDED_BY_DEFAULT = True
-QUESTION = "Record summaries of compactions, so that they are committed?"
+QUESTION = "Record summaries of compactions, so that they are {travel}?"
 # What the question means, before it is asked.
 CHOICE = (
     "When the client compacts a conversation, its summary is kept for the next session. It can be recorded in the run's"
@@ -40,6 +41,11 @@ CHOICE = (
     " password, secret or token. Not masked: a secret without a known form or such a word before it, names of people"
     " and customers, code, and whatever else was said.",
 )
+
+
+def travel_word(root: str) -> str:
+    """Return what becomes of a recorded summary: with its ledger it is committed, or sent."""
+    return "sent" if carries_refs(root) else "committed"
 
 
 def summaries_change(root: str, choice: bool | None) -> FileChange | None:

@@ -11,8 +11,8 @@ from faber_ledger.ledger.command_errors import GitFailed, GitIgnores
 from faber_ledger.runs.git import is_tracked
 from faber_ledger.runs.git_command import complaint, limit_answers, run_git
 from faber_ledger.runs.git_query import FOREIGN, GitQuery
-from faber_ledger.runs.publish import carries_refs
-from faber_ledger.runs.run import RUNS, Run
+from faber_ledger.runs.publish import carries_refs, meant_carry
+from faber_ledger.runs.run import RUNS, STATE, TREE, Run
 from faber_ledger.runs.settings import project_settings
 
 # Rules that ignore them
@@ -26,12 +26,17 @@ def files_that_travel(run: Run) -> tuple[str, ...]:
 
     None where ledgers travel in git refs. `metadata.json` is not among them: a project may ignore it. Nor is a state in
     FABER's folder of runs: FABER lets a project ignore the states of its runs while they are at work, since a pull
-    would set them back.
+    would set them back. Nor any where a project has chosen the tree: it may have ignored them while refs had them.
     """
     if carries_refs(run.root):
         return ()
     is_fabers = run.shown(run.directory).startswith(f"{RUNS[1]}/")
-    return (run.ledger_path,) if is_fabers else run.required_paths
+    return (run.ledger_path,) if is_fabers or meant_carry(run.root) == TREE else run.required_paths
+
+
+def is_state_left_out(root: str) -> bool:
+    """Return whether git ignores the state of a new run."""
+    return is_ignored(root, f"{project_settings(root, os.environ).new_runs}/{EXAMPLE}/{STATE}")
 
 
 def check_not_ignored(root: str) -> str | None:

@@ -3,34 +3,48 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from faber_ledger.cli.sync.arrival import bring_runs, list_remote_runs, remote_of, required_remote
 from faber_ledger.cli.ui.words import plural
 from faber_ledger.ledger import disk
+from faber_ledger.ledger.command_errors import GitFailed, ServerUnavailable
 from faber_ledger.ledger.encoding import dumps
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.runs.carry import CONSENT, consent_of, start_sending
+from faber_ledger.ledger.file import UNREADABLE
+from faber_ledger.ledger.foreign import open_untrusted
+from faber_ledger.ledger.log import Log
+from faber_ledger.runs.carry import consent_of, sender_of, start_sending
 from faber_ledger.runs.clone import lock_run, make_below
-from faber_ledger.runs.git import is_safe
-from faber_ledger.runs.git_command import git
-from faber_ledger.runs.layouts import find_runs
+from faber_ledger.runs.git import branch_of, is_safe
+from faber_ledger.runs.git_command import git, limit_answers
+from faber_ledger.runs.kept import kept_run_ids
+from faber_ledger.runs.layouts import find_runs, run_ids
 from faber_ledger.runs.log import has_log, open_run_log
-from faber_ledger.runs.publish import assume_carry, carries_refs, meant_carry, publish
-from faber_ledger.runs.run import REFS, TREE, Run, clone_folder, common_directory, path_in_clone
+from faber_ledger.runs.progress import FINISHED
+from faber_ledger.runs.publish import assume_carry, meant_carry, publish
+from faber_ledger.runs.run import CONSENT, REFS, TREE, Run, clone_folder, common_directory, path_in_clone
 
 WHO_READS = (
     "A run's ledger can travel in a git ref of its own at {remote}: each session's end is sent then, also after a"
     " merge, and no file of faber-ledger is in your commits. Everybody who can read {remote} can then read what is"
     " recorded: sessions, what was loaded, notes and summaries, with known secrets masked."
 )
+LEFT = (
+    "this clone's consent to send ledgers to {remote} is left, and not used, since the project's settings say `tree`:"
+    " `faber-ledger init --carry tree` withdraws it"
+)
 SEND = "Send the ledgers of this clone to {remote}, and fetch them from there?"
+
+SECONDS_TO_ASK = 5.0
 
 
 def choose_remote(root: str, named: str | None) -> str:
-    """Return the remote that is named, else `origin`, else the only one; raises LedgerError."""
-    remotes = os.fsdecode(git("remote", at=root)).split()
-    found = named or ("origin" if "origin" in remotes else remotes[0] if len(remotes) == 1 else None)
+    """Return the remote that is named, else the agreed one, `origin`, or the only one; raises LedgerError."""
+    remotes, consent = os.fsdecode(git("remote", at=root)).split(), consent_of(root)
+    likely = "origin" if "origin" in remotes else remotes[0] if len(remotes) == 1 else None
+    found = named or (consent.remote if consent is not None else likely)
     if found is None:
         what = f"this repository has {len(remotes)} remotes" if remotes else "this repository has no remote"
         raise LedgerError(what, hint="name one with `--remote NAME`; `git remote add` makes one")
@@ -47,16 +61,24 @@ class CarryPlan(NamedTuple):
     is_automatic: bool = True
 
 
-def plan_carry(root: str, asked: str | None, remote: str | None, *, is_automatic: bool) -> CarryPlan:
+def plan_carry(root: str, asked: str | None, remote: str | None, auto_send: bool | None) -> CarryPlan:
     """Return what `init` changes of how ledgers travel; `asked` is the user's choice. Raises LedgerError.
 
-    The rest of this process goes on as if it was changed.
+    What the options leave open stays as this clone has agreed. The rest of this process goes on as if it was changed.
     """
     if asked is None:
         return CarryPlan(None)
-    plan = CarryPlan(asked, choose_remote(root, remote) if asked == REFS else "", is_automatic)
+    consent = consent_of(root)
+    agreed = consent.is_automatic if consent is not None else True
+    remote = choose_remote(root, remote) if asked == REFS else ""
     assume_carry(root, asked)
-    return plan
+    return CarryPlan(asked, remote, agreed if auto_send is None else auto_send)
+
+
+def is_sent_by_itself(root: str, plan: CarryPlan) -> bool:
+    """Return whether this clone's hooks start the sending of ledgers once the plan is carried out."""
+    consent = sender_of(root)
+    return plan.is_automatic if plan.mode == REFS else consent is not None and consent.is_automatic
 
 
 def remote_to_offer(root: str) -> str | None:
@@ -75,13 +97,14 @@ def carry_out(root: str, plan: CarryPlan, warn: Callable[[str], None]) -> list[s
     if plan.mode == REFS:
         _agree(root, plan)
         count = _leave_the_tree(root, warn)
-        how = "each session's end is sent there" if plan.is_automatic else "`faber-ledger sync` sends them"
+        how = "sending begins now, in the background, and each session's end is sent"
+        if not start_sending(root):
+            how = "each session's end is sent there" if plan.is_automatic else "`faber-ledger sync` sends them"
         notes = [f"this clone sends its ledgers to {plan.remote}, where everybody who reads it can read them; {how}"]
         if count:
             notes.append(
                 f"{plural(count, 'ledger.db', 'ledger.db files')} left the work tree for the log: commit what git shows"
             )
-        start_sending(root)
         return notes
     if plan.mode == TREE:
         disk.remove(path_in_clone(root, CONSENT) or "")
@@ -91,12 +114,73 @@ def carry_out(root: str, plan: CarryPlan, warn: Callable[[str], None]) -> list[s
             if count
             else []
         )
-    if carries_refs(root) and consent_of(root) is None:
-        return [
+    return list(_choice_notes(root))
+
+
+def _choice_notes(root: str) -> Iterator[str]:
+    """Yield what a clone could choose of how its ledgers travel, where nobody was asked."""
+    consent, remote = consent_of(root), remote_to_offer(root)
+    if meant_carry(root) == TREE and consent is not None:
+        yield LEFT.format(remote=consent.remote)
+    elif meant_carry(root) == REFS and consent is None:
+        yield (
             "this project's ledgers travel in git refs: `faber-ledger init --carry refs` lets this clone send and fetch"
             " them; everybody who can read the remote can read them"
-        ]
-    return []
+        )
+    elif remote is not None:
+        yield (
+            f"ledgers travel in commits; `faber-ledger init --carry refs` sends them to {remote} in git refs instead,"
+            " and `--carry tree` keeps them so"
+        )
+
+
+def fetch_here(root: str, say: Callable[[str], None]) -> list[str]:
+    """Bring the runs at work whose branch is checked out, and return what came, as notes; raises ServerUnavailable."""
+    remote, branch = required_remote(root), branch_of(root)
+    try:
+        found = [one for one in list_remote_runs(remote, root) if one.branch == branch and one.status not in FINISHED]
+        runs = bring_runs(remote, root, found, say)
+    except GitFailed as error:
+        raise ServerUnavailable(f"{remote.name} does not answer: {error.message}", hint=error.hint) from error
+    if not runs:
+        return [f"{remote.name} has no run at work on this branch: `faber-ledger run list --remote` shows all"]
+    return [f"fetched from {remote.name}: {', '.join([run.run_id for run in runs])}"]
+
+
+def hint_at_remote(root: str) -> str | None:
+    """Return what a clone without any run can bring from its remote, in words; None where it has one, or asks none.
+
+    The remote is asked twice, and has half of `SECONDS_TO_ASK` each time.
+    """
+    remote = remote_of(root, is_quiet=True)
+    if remote is None or run_ids(root) or any(kept_run_ids(root)):
+        return None
+    try:
+        with limit_answers(SECONDS_TO_ASK / 2):
+            found, branch = list_remote_runs(remote, root), branch_of(root)
+    except GitFailed as error:
+        return f"this clone has no run, and {remote.name} was not asked: {error.message}"
+    here = [one.run_id for one in found if one.branch == branch and one.status not in FINISHED]
+    at_work = "is" if len(here) == 1 else "are"
+    return (
+        f"this clone has no run; {remote.name} has {len(found)}, {len(here)} of which {at_work} at work on this branch:"
+        f" `faber-ledger run resume {here[0] if len(here) == 1 else 'RUN'}` or `faber-ledger init --fetch`"
+    )
+
+
+def find_work_at_remote(root: str, work_id: str, warn: Callable[[str], None]) -> str | None:
+    """Return the run of a work item at the remote, the newest at work, else the newest; None if there is none.
+
+    Nor where nobody agreed to git refs, or the remote does not answer, which is a warning.
+    """
+    remote = remote_of(root)
+    try:
+        listed = list_remote_runs(remote, root) if remote is not None else []
+    except GitFailed as error:
+        warn(f"the remote was not asked: {error.message}")
+        return None
+    found = sorted([one for one in listed if one.work_id == work_id], key=lambda one: one.status in FINISHED)
+    return found[0].run_id if found else None
 
 
 def _agree(root: str, plan: CarryPlan) -> None:
@@ -111,7 +195,7 @@ def _leave_the_tree(root: str, warn: Callable[[str], None]) -> int:
 
     One that the log cannot take whole stays.
     """
-    taken = [run for run in find_runs(root) if os.path.isfile(run.ledger_path) and _take_whole(run, warn)]
+    taken = [run for run in find_runs(root) if os.path.isfile(run.ledger_path) and take_whole(run, warn)]
     if taken:
         names = "\0".join([run.ledger_path for run in taken])
         options = ("--cached", "--quiet", "--ignore-unmatch", "--pathspec-from-file=-", "--pathspec-file-nul")
@@ -121,15 +205,24 @@ def _leave_the_tree(root: str, warn: Callable[[str], None]) -> int:
     return len(taken)
 
 
-def _take_whole(run: Run, warn: Callable[[str], None]) -> bool:
+def take_whole(run: Run, warn: Callable[[str], None]) -> bool:
+    """Take a work tree's file into the log, and return whether that has each of its events now; else warn why."""
     try:
         with lock_run(run), open_run_log(run, warn) as opened:
-            if opened.note.heads == opened.log.heads_text():
+            if opened.note.heads == opened.log.heads_text() or _has_all_of(run.ledger_path, opened.log):
                 return True
         warn(f"{run.shown(run.ledger_path)} stays: the log lacks something of it, as `faber-ledger verify` says")
-    except LedgerError as error:
-        warn(f"{run.shown(run.ledger_path)} stays: {error.message}")
+    except (LedgerError, OSError, *UNREADABLE) as error:
+        why = error.message if isinstance(error, LedgerError) else error
+        warn(f"{run.shown(run.ledger_path)} stays: {why}")
     return False
+
+
+def _has_all_of(path: str, log: Log) -> bool:
+    """Return whether a log has every event of a file, which may be older than the log; raises as `open_untrusted`."""
+    question = "SELECT id, hash FROM event"
+    with open_untrusted(path, check_values=False) as offered:
+        return {*offered.connection.execute(question)} <= {*log.connection.execute(question)}
 
 
 def _return_to_the_tree(root: str, warn: Callable[[str], None]) -> int:

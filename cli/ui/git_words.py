@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from faber_ledger.cli.ui.texts import START_ONE
+from faber_ledger.runs.carry import sender_of
 from faber_ledger.runs.git import is_safe, work_tree_of
 from faber_ledger.runs.in_git import GitSurvey, Missing
 from faber_ledger.runs.kept import kept_run_ids
 from faber_ledger.runs.layouts import run_ids
-from faber_ledger.runs.publish import stopped_command
+from faber_ledger.runs.publish import carries_refs, stopped_command
 
 NEW_BRANCH = "BRANCH"  # in a command: the user chooses a name
 
@@ -48,6 +49,8 @@ def hint_without_runs(root: str) -> str | None:
     """
     if run_ids(root) or any(kept_run_ids(root)):
         return None
+    if carries_refs(root):
+        return f"this clone has no run; {hint_to_ask(root)}; if there is none, {START_ONE}"
     survey = GitSurvey(root)
     if not survey.remotes:
         return None
@@ -59,6 +62,18 @@ def hint_without_runs(root: str) -> str | None:
         return f"this branch has no run, but {there.name} has: run `git pull`"
     name = there.name.partition("/")[2]
     return f"this branch has no run, but {there.name} has" + (f": run `git switch {name}`" if is_safe(name) else "")
+
+
+def hint_to_ask(root: str) -> str:
+    """Return which command shows or fetches the runs at the remote, where ledgers travel in git refs."""
+    if sender_of(root) is None:
+        return "`faber-ledger init --carry refs --fetch` lets it fetch them from the remote"
+    return "`faber-ledger run list --remote` shows those at the remote"
+
+
+def no_runs_text(root: str) -> str:
+    """Return what to do where neither work tree nor clone has a run."""
+    return f"no runs yet: {f'{hint_to_ask(root)}; if there is none, ' if carries_refs(root) else ''}{START_ONE}"
 
 
 def in_git_data(survey: GitSurvey, missing: Missing) -> dict[str, Any]:

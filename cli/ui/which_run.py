@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from faber_ledger.cli.ui import completion, texts
-from faber_ledger.cli.ui.git_words import hint_without_runs
+from faber_ledger.cli.ui.git_words import hint_without_runs, no_runs_text
 from faber_ledger.cli.ui.output import ask_number, tell, warn, warn_of
 from faber_ledger.files.text import escape, quote_word
 from faber_ledger.ledger.clock import seconds_of
@@ -267,9 +267,7 @@ def pick_run_id(text: str, known: Sequence[str], hint: str) -> str:
 
 def _hint_to_list(root: str) -> str:
     is_any = bool(run_ids_here(root))
-    return (
-        "run `faber-ledger run list` to see the runs of this project" if is_any else f"no runs yet: {texts.START_ONE}"
-    )
+    return "run `faber-ledger run list` to see the runs of this project" if is_any else no_runs_text(root)
 
 
 def choose_run(

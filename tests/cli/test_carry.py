@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -149,3 +150,219 @@ def test_uninstall_withdraws_the_consent(laptop: Project) -> None:
     assert laptop.faber("uninstall").returncode == 0
     assert not (laptop.root / ".git/faber-ledger/carry.json").exists()
     assert not (laptop.root / ".git/hooks/pre-push").exists()
+
+
+def test_a_branch_older_than_the_switch_gets_no_ledger(laptop: Project) -> None:
+    laptop.git("branch", "older")
+    laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    laptop.git("add", "--all")
+    laptop.git("commit", "--quiet", "-m", "refs")
+    laptop.git("checkout", "--quiet", "older")
+    committed = (laptop.root / LEDGER).read_bytes()
+    assert "carry" not in settings(laptop)
+    laptop.deliver(START, session_id="on the older branch")
+    laptop.deliver(END, session_id="on the older branch")
+    assert (laptop.root / LEDGER).read_bytes() == committed
+    assert "Git ref: " in laptop.faber("status").stdout
+    assert laptop.faber("verify").returncode == 0
+    laptop.write(".fractary/faber/ledger.json", json.dumps({**settings(laptop), "carry": "tree"}))
+    assert "Git ref: " not in laptop.faber("status").stdout
+
+
+def test_a_ledger_older_than_the_log_leaves_the_tree(laptop: Project) -> None:
+    laptop.deliver(START, session_id="later")
+    laptop.deliver(END, session_id="later")
+    laptop.git("checkout", "--quiet", "--", LEDGER)
+    done = laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    assert " stays: " not in done.stderr
+    assert not (laptop.root / LEDGER).exists()
+    assert laptop.faber("verify").returncode == 0
+    assert "ledger.db" not in laptop.faber("doctor").stdout
+
+
+def test_a_ledger_that_the_log_refuses_stays(laptop: Project) -> None:
+    with sqlite3.connect(laptop.root / LEDGER) as ledger:
+        ledger.execute(
+            "INSERT INTO event SELECT seq + 1, replace(id, '0', '1'), type, version, at, writer, session_id, client,"
+            " hash, salt, payload, payload_hash, randomblob(32) FROM event ORDER BY seq DESC LIMIT 1"
+        )
+    done = laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    assert f"{LEDGER} stays: the log lacks something of it, as `faber-ledger verify` says" in done.stderr
+    assert "did not enter the log" in laptop.faber("verify").stdout
+
+
+def test_a_project_that_ignores_states_switches_back(laptop: Project) -> None:
+    laptop.git("rm", "--cached", "--quiet", "-r", ".fractary/runs")
+    laptop.write(".gitignore", "state.json\nmetadata.json\n")
+    laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    done = laptop.faber("init", "--git-only", "--carry", "tree")
+    assert done.returncode == 0, done.stderr
+    assert "note: git ignores state.json: only the ledger travels" in done.stderr
+    assert laptop.faber("init", "--git-only").returncode == 0  # a colleague's
+    laptop.git("add", "--all")
+    assert LEDGER in laptop.git("ls-files")
+    assert "must be committed" not in laptop.faber("doctor").stdout
+    assert laptop.faber("seal").returncode == 0
+
+
+@pytest.mark.parametrize("owner", ["core.hooksPath", "lefthook"])
+def test_who_owns_the_push_hook_is_told_the_line(laptop: Project, owner: str) -> None:
+    if owner == "lefthook":
+        laptop.write(".git/hooks/pre-push", "#!/bin/sh\nexec lefthook run pre-push\n")
+    else:
+        laptop.git("config", owner, "hooks")
+    done = laptop.faber("init", "--git-only", "--carry", "refs")
+    assert "git's pre-push hook is left as it is, since " in done.stderr
+    assert 'add the line `faber-ledger sync --pushed-to "$1"' in done.stderr
+    assert "pre-push" not in laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send").stderr
+
+
+def test_a_repeated_init_keeps_the_agreed_remote(laptop: Project, tmp_path: Path) -> None:
+    laptop.git("remote", "add", "team", str(tmp_path / "remote.git"))
+    laptop.faber("init", "--git-only", "--carry", "refs", "--remote", "team", "--no-auto-send")
+    agreed = (laptop.root / ".git/faber-ledger/carry.json").read_bytes()
+    again = laptop.faber("init", "--git-only", "--carry", "refs")
+    assert "this clone sends its ledgers to team" in again.stderr
+    laptop.git("remote", "rename", "origin", "other")
+    assert laptop.faber("init", "--git-only", "--carry", "refs").returncode == 0
+    assert (laptop.root / ".git/faber-ledger/carry.json").read_bytes() == agreed
+    laptop.git("remote", "remove", "team")
+    assert "'team' is not a remote that can be used" in laptop.faber("init", "--git-only", "--carry", "refs").stderr
+
+
+def test_a_consent_left_after_a_colleagues_switch_is_named(laptop: Project) -> None:
+    laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    laptop.write(".fractary/faber/ledger.json", json.dumps({**settings(laptop), "carry": "tree"}))
+    left = "this clone's consent to send ledgers to origin is left, and not used"
+    assert left in laptop.faber("init", "--git-only").stderr
+    assert left in laptop.faber("doctor").stdout
+    laptop.faber("init", "--git-only", "--carry", "tree")
+    assert left not in laptop.faber("doctor").stdout
+
+
+def test_without_a_terminal_a_note_names_the_option_once(laptop: Project) -> None:
+    offered = "`faber-ledger init --carry refs` sends them to origin in git refs instead"
+    assert offered in laptop.faber("init", "--git-only").stderr
+    laptop.faber("init", "--git-only", "--carry", "tree")
+    assert "--carry" not in laptop.faber("init", "--git-only").stderr
+    laptop.write(".fractary/faber/ledger.json", "{}")
+    laptop.git("remote", "remove", "origin")
+    assert "--carry" not in laptop.faber("init", "--git-only").stderr
+
+
+@pytest.mark.parametrize("is_committed", [True, False], ids=["unpushed", "dirty"])
+def test_a_pull_of_the_switch_is_resolved_without_the_ledger(
+    laptop: Project, tmp_path: Path, is_committed: bool
+) -> None:
+    desktop = laptop.clone(tmp_path / "desktop", "desktop")
+    desktop.git("checkout", "--quiet", "feat/258")
+    desktop.faber("init", "--git-only")
+    desktop.faber("run", "resume", RUN)
+    desktop.deliver(START, session_id="at the desktop")
+    desktop.deliver(END, session_id="at the desktop")
+    if is_committed:
+        desktop.git("commit", "--quiet", "--all", "-m", "at the desktop")
+    laptop.deliver(START, session_id="at the laptop")
+    laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    laptop.git("add", "--all")
+    laptop.git("commit", "--quiet", "-m", "refs")
+    laptop.git("push", "--quiet", "origin", "feat/258")
+    pulled = desktop.git("pull", "--quiet", "--no-rebase", "origin", "feat/258", code=1 if is_committed else 0)
+    assert LEDGER in desktop.git("ls-files", "--unmerged", "-t"), pulled
+    assert "run `faber-ledger resolve`" in desktop.faber("status").stderr
+    assert "run `faber-ledger resolve`" in desktop.faber("doctor").stdout
+    recorded = {one["id"] for one in desktop.recorded}
+    desktop.clones_log.unlink()  # what git has of both sides is taken into it
+    (desktop.root / LEDGER).unlink()
+    done = desktop.faber("resolve")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"resolved  {LEDGER}: its events are in the log, and it is removed" in done.stdout
+    assert desktop.git("ls-files", "--", LEDGER) == ""
+    assert not (desktop.root / LEDGER).exists()
+    assert {one["id"] for one in desktop.recorded} >= recorded
+    if is_committed:
+        desktop.git("commit", "--quiet", "--no-edit")
+    assert LEDGER not in desktop.git("status", "--short")
+    assert desktop.faber("verify").returncode == 0
+
+
+@pytest.fixture
+def desktop(laptop: Project, tmp_path: Path) -> Project:
+    """Another clone of a project whose run is in a ref alone; it has not agreed to git refs, and names no run."""
+    laptop.git("rm", "--cached", "--quiet", "-r", ".fractary/runs")
+    laptop.write(".gitignore", "state.json\nmetadata.json\n")
+    laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    laptop.faber("sync")
+    laptop.git("add", "--all")
+    laptop.git("commit", "--quiet", "-m", "refs")
+    laptop.git("push", "--quiet", "origin", "feat/258")
+    root = tmp_path / "desktop"
+    laptop.git("clone", "--quiet", "--branch", "feat/258", str(tmp_path / "remote.git"), str(root))
+    return Project(root, RUN, "desktop")
+
+
+def test_status_of_a_clone_without_a_run_asks_the_remote(desktop: Project) -> None:
+    done = desktop.faber("status")
+    assert done.returncode == 10
+    assert "`faber-ledger init --carry refs --fetch` lets it fetch them" in done.stderr
+    assert "git pull" not in done.stderr
+    desktop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    done = desktop.faber("status")
+    assert done.returncode == 10
+    said = "this clone has no run; origin has 1, 1 of which is at work on this branch: `faber-ledger run resume "
+    assert f"{said}{RUN}` or `faber-ledger init --fetch`" in done.stderr
+    assert "`faber-ledger run list --remote` shows those at the remote" in desktop.faber("run", "list").stdout
+    desktop.git("checkout", "--quiet", "-b", "other")
+    assert "origin has 1, 0 of which are at work on this branch: `faber-ledger run resume RUN`" in (
+        desktop.faber("status").stderr
+    )
+    desktop.git("remote", "set-url", "origin", str(desktop.root / "nowhere"))
+    done = desktop.faber("status")
+    assert (done.returncode, "this clone has no run, and origin was not asked: " in done.stderr) == (10, True)
+
+
+def test_the_first_start_of_a_clone_names_the_option_once(desktop: Project) -> None:
+    told = "faber-ledger: this clone sends and fetches no ledgers: run `faber-ledger init --carry refs` to let it"
+    assert desktop.deliver(START).message == told
+    assert desktop.deliver(START, session_id="another").message is None
+
+
+def test_a_clone_that_has_agreed_is_told_nothing(desktop: Project) -> None:
+    desktop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    assert desktop.deliver(START).message is None
+
+
+def test_resume_finds_a_run_of_a_work_item_at_the_remote(desktop: Project) -> None:
+    for words in (["--work-id", "258"], [RUN]):
+        done = desktop.faber("run", "resume", *words)
+        assert (done.returncode, "`faber-ledger init --carry refs --fetch` lets it fetch" in done.stderr) == (10, True)
+    desktop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    done = desktop.faber("run", "resume", "--work-id", "259")
+    assert (done.returncode, done.stderr.count("`faber-ledger run list --remote` shows")) == (10, 1)
+    done = desktop.faber("run", "resume", "--work-id", "258")
+    assert f"✓ Workflow resumed: {RUN}" in done.stdout, done.stderr
+
+
+def test_what_init_says_of_refs_is_true_of_refs(laptop: Project) -> None:
+    laptop.git("rm", "--cached", "--quiet", "-r", ".fractary/runs")
+    laptop.write(".gitignore", "state.json\n")
+    done = laptop.faber("init", "--git-only", "--carry", "refs", env={"CI": None})
+    assert "this clone's git config: merge and diff drivers removed" in done.stdout
+    assert "summaries of compactions are recorded and sent, secrets masked" in done.stdout
+    assert "committed" not in done.stdout
+    assert "; sending begins now, in the background, and each session's end is sent" in done.stderr
+    again = laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    assert "unchanged  .fractary/.gitattributes" not in again.stdout
+    assert "drivers" not in again.stdout
+
+
+def test_a_started_run_leaves_nothing_for_git(laptop: Project) -> None:
+    laptop.git("rm", "--cached", "--quiet", "-r", ".fractary/runs")
+    laptop.write(".gitignore", "state.json\n")
+    laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    laptop.git("add", "--all")
+    laptop.git("commit", "--quiet", "-m", "refs")
+    started = laptop.faber("run", "start", "--work-id", "9", "--run-id", "issue-9", "--yes")
+    assert "  Ledger: in this clone; a git ref takes it along" in started.stdout
+    assert (laptop.root / ".fractary/runs/issue-9/metadata.json").exists()
+    assert laptop.git("status", "--short") == ""

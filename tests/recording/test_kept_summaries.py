@@ -16,6 +16,7 @@ from support.summaries import HEAD, ME, OTHER, POST, STARTUP, compacted, packet
 
 from faber_ledger.cli.setup.project import QUESTION
 
+ASKED = QUESTION.format(travel="committed")
 SETTING = ".fractary/faber/ledger.json"
 PROJECT_ID = re.compile(r',?\s*"project": "[0-7][0-9A-HJKMNP-TV-Z]{25}"')
 SAID = "We chose flock over fcntl."
@@ -252,23 +253,23 @@ def terminal(root: Path, *words: str, answers: list[str]) -> tuple[Project, str]
 
 def test_on_a_terminal_init_says_what_is_masked_and_asks_once(tmp_path: Path) -> None:
     project, shown = terminal(tmp_path / "p", answers=[""])
-    assert shown.count(QUESTION) == 1
-    asked = " ".join(shown.partition(QUESTION)[0].split())
+    assert shown.count(ASKED) == 1
+    asked = " ".join(shown.partition(ASKED)[0].split())
     assert "or stay in this clone, below the git directory, where you alone can read it" in asked
     assert "Masked before: tokens and keys of known forms, passwords in URLs, private keys" in asked
     assert "Not masked: a secret without a known form or such a word before it, names of people and customers" in asked
     assert settings_of(project) == f'{{"summaries": {DEFAULT}}}\n'
     assert "are recorded and committed" in shown
-    assert QUESTION not in terminal(tmp_path / "p", answers=[])[1]
+    assert ASKED not in terminal(tmp_path / "p", answers=[])[1]
 
 
 def test_where_a_setting_or_an_option_decides_nobody_is_asked(tmp_path: Path) -> None:
     for name, word in (("stays", "--no-summaries"), ("recorded", "--summaries")):
-        assert QUESTION not in terminal(tmp_path / name, word, answers=[])[1]
+        assert ASKED not in terminal(tmp_path / name, word, answers=[])[1]
     project = started(tmp_path / "theirs", "--summaries")
     clone = project.clone(tmp_path / "clone", "desktop")
     shutil.rmtree(clone.root / ".claude")
-    assert QUESTION not in clone.on_terminal("init", "--carry", "tree")[0]
-    assert QUESTION not in clone.on_terminal("init", "--git-only")[0]
-    assert QUESTION not in terminal(tmp_path / "dry", "--dry-run", answers=[])[1]
-    assert QUESTION not in terminal(tmp_path / "json", "--json", answers=[])[1]
+    assert ASKED not in clone.on_terminal("init", "--carry", "tree")[0]
+    assert ASKED not in clone.on_terminal("init", "--git-only")[0]
+    assert ASKED not in terminal(tmp_path / "dry", "--dry-run", answers=[])[1]
+    assert ASKED not in terminal(tmp_path / "json", "--json", answers=[])[1]
