@@ -246,28 +246,15 @@ def _replace_if_unchanged(
     members: dict[str, Any],
     warn: Callable[[str], None],
     texts: dict[str, str] | None = None,
+    text: str | None = None,
 ) -> bool:
     """Write the changed members into the document that was read; return False if the file has changed since.
 
-    `texts` are the `texts_of` members, if they are known. Other tools write `state.json.tmp` and rename it, without our
-    lock: the names here are ours alone.
+    `texts` are the `texts_of` members, if they are known; `text` replaces the whole document. Other tools write
+    `state.json.tmp` and rename it, without our lock: the names here are ours alone.
     """
-    before, after = document.text.encode(), document.with_members(changed, texts).encode()
+    before, after = document.text.encode(), (text or document.with_members(changed, texts)).encode()
     is_clear = all(map(document.has_place, changed))  # only values in places that reading had shown were replaced
-    return _replace(run, before, after, {} if is_clear else members, warn, texts or {})
-
-
-def replace_document(run: Run, document: JsonText, text: str, warn: Callable[[str], None]) -> bool:
-    """Replace a state.json by a text; return False if it has changed since `document` was read.
-
-    The caller holds the run's lock. Raises StateNotWritten.
-    """
-    return _replace(run, document.text.encode(), text.encode("utf-8", "backslashreplace"), {}, warn, {})
-
-
-def _replace(
-    run: Run, before: bytes, after: bytes, members: dict[str, Any], warn: Callable[[str], None], texts: dict[str, str]
-) -> bool:
     replaced = False
     temporary = disk.own_name(run.state_path)
     try:
@@ -278,7 +265,7 @@ def _replace(
         check_writable(run, like)
         disk.sweep(run.state_path)
         disk.write(temporary, after, like=like)
-        _check_written(run, temporary, after, members, texts)
+        _check_written(run, temporary, after, {} if is_clear else members, texts or {})
         try:
             beside = disk.own_name(run.backup_path)
             disk.put(run.backup_path, before, like=like, durable=False, temporary=beside)
@@ -296,6 +283,15 @@ def _replace(
             disk.remove(temporary)
     keep_state(run, after, warn)
     return True
+
+
+def replace_document(run: Run, document: JsonText, text: str, warn: Callable[[str], None]) -> bool:
+    """Replace a state.json by a text; return False if it has changed since `document` was read.
+
+    The caller holds the run's lock. Raises StateNotWritten.
+    """
+    writable = text.encode("utf-8", "backslashreplace").decode()
+    return _replace_if_unchanged(run, document, {}, {}, warn, text=writable)
 
 
 def _check_written(run: Run, path: str, content: bytes, members: dict[str, Any], texts: dict[str, str]) -> None:

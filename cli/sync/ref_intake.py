@@ -30,10 +30,14 @@ Warn = Callable[[str], None]
 
 
 class Taken(NamedTuple):
-    """What came of a commit: how many events, and what the state is that replaced ours; empty if none did."""
+    """What came of a commit: how many events, and what the state is that replaced ours; empty if none did.
+
+    `kept` says that ours, which was changed here, is older and stays.
+    """
 
     added: int
     state: str
+    kept: str
 
 
 def absorb_commit(
@@ -61,7 +65,7 @@ def absorb_commit(
         is_changed = bool(added or opened.restored or opened.redacted)
         if opened.redacted:
             delete_refs(run.root, [SENT + ref_name(run.run_id)])  # what this clone has sent reaches the payload
-    state = _take_state(run, sent, theirs, remote, warn)
+    state, kept = _take_state(run, sent, theirs, remote, warn)
     if is_changed or state:
         write_blocks(run, warn=warn)
     if state:
@@ -71,7 +75,7 @@ def absorb_commit(
         if not is_state_due(run, sent):
             sent.note_files(run)
     sent.save()
-    return Taken(added, state)
+    return Taken(added, state, kept)
 
 
 def _check(run: Run, commit: Commit | None, remote: str) -> Commit:
@@ -111,10 +115,10 @@ def _has_redacted(log: Log, path: str) -> bool:
         return False
 
 
-def _take_state(run: Run, sent: Sent, theirs: dict[str, object], remote: str, warn: Warn) -> str:
+def _take_state(run: Run, sent: Sent, theirs: dict[str, object], remote: str, warn: Warn) -> tuple[str, str]:
     """Replace the state by the ref's if that is newer, and ours is as it was last exchanged and not in git.
 
-    Return what it is then; where a newer one is not taken, warn of it.
+    Return what it is then; where a newer one is not taken, warn of it, and return that if ours was changed here.
     """
     try:
         ours = read_state(run).value
@@ -122,15 +126,18 @@ def _take_state(run: Run, sent: Sent, theirs: dict[str, object], remote: str, wa
         if theirs and found == digest_of(theirs):
             sent.digest = found
         if run.is_kept or not time_of(theirs) > time_of(ours):
-            return ""
+            return "", ""
         words = ", ".join([str(one) for one in (theirs.get("status"), current_phase(theirs)) if one])
-        why = "git tracks" if is_tracked(run.state_path) is not False else "was changed here"
-        if why == "was changed here" and sent.digest == found:
+        newer = f"{run.run_id}: the state at {remote} is newer ({words}) than the one here, which"
+        if is_tracked(run.state_path) is not False:
+            warn(f"{newer} git tracks")
+            return "", ""
+        if sent.digest == found:
             with read_log(run) as log:
                 if replace_state(run, content_of(theirs), content_of(ours), log, warn):
                     sent.digest = digest_of(theirs)
-                    return words or "without a status"
-        warn(f"{run.run_id}: the state at {remote} is newer ({words}) than the one here, which {why}")
+                    return words or "without a status", ""
+        warn(f"{newer} was changed here")
     except (LedgerError, RecursionError):
-        pass  # none here, or none that can be read: our blocks are all that changes
-    return ""
+        return "", ""  # none here, or none that can be read: our blocks are all that changes
+    return "", f"{newer} was changed here"

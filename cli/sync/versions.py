@@ -10,12 +10,13 @@ from faber_ledger.files.text import one_line
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.disk import FileRefused, read_regular
 from faber_ledger.ledger.encoding import loads, sha256
-from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.ledger.log import Log
 from faber_ledger.recording.server_state import content_of, metadata_content
 from faber_ledger.runs.active import Here
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.git import project_key
+from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.progress import current_phase
 from faber_ledger.runs.run import LONGEST_ID, Run
 from faber_ledger.runs.sent import Sent
@@ -32,10 +33,19 @@ def message_of(run: Run, state: dict[str, Any], log: Log) -> str:
     branches = Here(run.root).branches_of(run, log)
     branch = branches[0] if branches else None
     values = (state.get("work_id"), branch, state.get("status"), current_phase(state), writer_of(run.root))
-    place = {RUN: run.run_id, STATE_PATH: run.shown(run.state_path), FOLDER: project_key(run.root)}
+    place = {RUN: run.run_id, STATE_PATH: _path_of_state(run), FOLDER: project_key(run.root)}
     fields = {**place, **dict(zip(DESCRIBED, values, strict=True))}
     lines = [f"{name}: {one_line(value, LONGEST.get(name, LONGEST_FIELD))}" for name, value in fields.items() if value]
     return "\n".join([run.run_id, "", *lines, ""])
+
+
+def _path_of_state(run: Run) -> str:
+    """Return the path of a run's state in the project, also where this work tree lacks the run; empty of no place."""
+    try:
+        place = find_run(run.root, run.run_id) if run.is_kept else run
+    except InvalidRunId:
+        return ""
+    return place.shown(place.state_path)
 
 
 def fields_of(message: str) -> dict[str, str]:

@@ -121,6 +121,7 @@ def test_a_clone_without_the_runs_files_keeps_what_the_ref_has(one: CarriedClone
     two.record("kept")
     two.sync()
     assert one.origin.ids() == two.log_ids() > one.log_ids()
+    assert f"\nState: .fractary/runs/{RUN}/state.json\n" in one.origin.git("log", "-1", "--format=%B", SENT + RUN)
     assert json.loads(one.origin.content("state.json"))["work_id"] == "258"
     assert one.origin.content("metadata.json") == b'{\n  "a": 1\n}\n'
 

@@ -314,7 +314,6 @@ def test_an_interrupted_redaction_is_due_at_the_remote(team: Team, lock: str) ->
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
     assert process.returncode != 0
-    assert json.loads((team.ann.private / "sent.json").read_text())["purge"] is True
     sync(team.ann)
     assert commits_at_remote(team.ann) == 1
     if lock == "sending":
@@ -328,8 +327,6 @@ def test_a_payload_that_an_older_clone_sends_again_is_removed(team: Team) -> Non
     assert payloads_reached(team.ann, *AT_REMOTE) == {SECRET, OTHER}
     sync(team.ann)
     assert payloads_reached(team.ann) == payloads_reached(team.ann, *AT_REMOTE) == {OTHER}
-    assert commits_at_remote(team.ann) == 1
-    sync(team.ann)
     sync(team.bob)
     assert payloads_reached(team.bob) == {OTHER}
 

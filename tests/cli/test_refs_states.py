@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.carried import CarriedClone
+from support.carried import CarriedClone, agree
 from support.clones import RUN
 
 LATER, LATEST = "2027-01-01T00:00:00Z", "2027-02-01T00:00:00Z"
@@ -85,6 +85,20 @@ def test_a_state_that_was_changed_here_stays_and_is_said(one: CarriedClone) -> N
     one.sync()
     assert line.replace("evaluate", "release") in two.sync().stderr
     assert two.state["note"] == "mine"
+
+
+def test_the_next_start_says_what_the_background_found(one: CarriedClone) -> None:
+    two = bring(one)
+    agree(two.root, auto=True)
+    two.change(note="mine")
+    advance(one)
+    one.sync()
+    two.record("second")
+    two.end("second")
+    two.wait_for_sender()
+    said = "the state at origin is newer (in_progress, evaluate) than the one here, which was changed here"
+    assert two.start_line("third").count(said) == 1
+    assert said not in two.start_line("fourth")
 
 
 def test_a_state_that_git_tracks_is_left_to_git(tmp_path: Path) -> None:
