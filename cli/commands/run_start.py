@@ -122,6 +122,8 @@ def resume(run: str | None, run_id: str | None, work_id: str | None, yes: bool, 
     cannot be read; 2 wrong usage; 3 a choice without a terminal; 10 no such run; 12 the
     server's schema is newer; 13 the server cannot be reached; 14 it refuses.
     """
+    if run is not None and run_id is not None:
+        raise click.UsageError("give RUN or --run-id, not both")
     root = find_root(os.getcwd())
     try:
         named = named_run(root, run or run_id, work_id)
@@ -154,13 +156,12 @@ def workflow_run(resumed: str | None, as_json: bool, yes: bool, in_worktree: boo
     """
     if resumed is None:
         begin(as_json, yes, in_worktree, given)
-    elif in_worktree:
+        return
+    if in_worktree:
         raise click.UsageError("--worktree needs a new run: a resumed run is on its own branch.")
-    else:
-        for option in ("work_id", "target", "plan_id", "run_id"):
-            if given[option] is not None:
-                warn(f"note: --{option.replace('_', '-')} {given[option]} is not used: a resumed run keeps its own")
-        resume_run(resumed, yes, as_json)
+    for option in [one for one in ("work_id", "target", "plan_id", "run_id") if given[one] is not None]:
+        warn(f"note: --{option.replace('_', '-')} {given[option]} is not used: a resumed run keeps its own")
+    resume_run(resumed, yes, as_json)
 
 
 @documents_codes
@@ -174,8 +175,7 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
     if run_id is None:
         run_id = clock.run_id(creation.project_name(root), about, at, os.urandom(6))
     _check_new(root, run_id, plan, is_given=given["run_id"] is not None)
-    warnings: list[str] = []
-    started = None
+    warnings, started = list[str](), None
     subject = (
         f"--work-id {quote_word(given['work_id'])}" if given["work_id"] else f"--target {quote_word(plan['target'])}"
     )

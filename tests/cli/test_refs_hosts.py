@@ -73,7 +73,8 @@ def test_a_push_url_of_another_repository_is_said_once(one: CarriedClone) -> Non
     done = one.sync(code=14)
     assert done.stdout == f"{RUN}: not sent: the push URL of origin is another repository than its URL\n"
     assert "hint: see `git remote -v`" in done.stderr
-    assert "the push URL of origin is another repository" in one.start_line()
+    assert "not sent" in one.start_line()
+    assert "the push URL of origin is another repository" in one.faber("status").stdout
     one.git("config", "remote.origin.url", str(other.root))
     one.sync()
     assert other.has(one)
