@@ -201,7 +201,7 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
         ]
         made = {"path": own.folder, "branch": own.branch}
     data = {"run_id": run_id, "directory": started.directory, "workflow_id": plan["workflow_id"], "warnings": warnings}
-    show({**data, "worktree": made}, lines, as_json=as_json)
+    show(data | {"worktree": made}, lines, as_json=as_json)
 
 
 def _plan_run(given: dict[str, str | None]) -> tuple[RunPlan, str]:
@@ -284,8 +284,7 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
     except RunNotFound as error:
         _add_where_else(error, root)
         raise
-    again = f"--resume {wanted.run_id} [faber-ledger run resume {wanted.run_id}]"
-    command = f"/fractary-faber:workflow-run {again}"
+    command = f"/fractary-faber:workflow-run --resume {wanted.run_id} [faber-ledger run resume {wanted.run_id}]"
     agreed, warnings = None, list[str]()
     about = work_to_resume(run_here(root, wanted.run_id))
     if about is not None:  # asked before anything is written
