@@ -24,7 +24,7 @@ LOSSES = (
 )
 
 
-@pytest.mark.long
+@pytest.mark.long(alone=True)
 @pytest.mark.parametrize(("ignores_state", "returns_to_main"), few([(True, False), (False, False), (True, True)], 1))
 def test_fabers_order_goes_as_without_the_program(ignores_state: bool, returns_to_main: bool, tmp_path: Path) -> None:
     size = {"issues": pick(2, 8), "developers": pick(3, 4)}
@@ -133,7 +133,7 @@ def test_resolve_settles_a_state_that_has_no_ledger_beside_it(tmp_path: Path) ->
     assert clone.git("ls-files", "--unmerged") == ""
 
 
-@pytest.mark.long
+@pytest.mark.long(alone=True)
 @pytest.mark.parametrize("seed", few([1, 2], 1))
 def test_a_team_works_for_weeks_without_preparing_anything(seed: int, tmp_path: Path) -> None:
     weeks = pick(1, 50) / 50
