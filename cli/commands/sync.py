@@ -233,8 +233,8 @@ def _send_in_background(root: str, pushed_to: str | None) -> int:
     remote = remote_of(root, is_quiet=True)
     if remote is not None:
         for one in exchange_refs(remote, root, runs_here(root), _say_nothing):
-            lost = f"{one.run.run_id}: {remote.name} had lost its ref, which this clone has sent again"
-            for what in filter(None, [one.kept, lost if one.was_lost else ""]):
+            if one.was_lost:
+                what = f"{one.run.run_id}: {remote.name} had lost its ref, which this clone has sent again"
                 report(one.run, _say_nothing, what)
     return 0
 

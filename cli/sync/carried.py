@@ -55,8 +55,8 @@ class Carried:
 
     `hint` says what to run then, and `code` is the exit code. `has_sent` is also true of a state alone; `was_lost` says
     that the remote had lost the ref, and `is_behind` that the last push found it moved; `waiting` counts the deliveries
-    that could not be recorded before. `state` says what the state is that was taken from the ref, `kept` that ours is
-    older and stays, and `may_purge` whether a redacted payload there is to be removed.
+    that could not be recorded before. `state` says what the state is that was taken from the ref, and `may_purge`
+    whether a redacted payload there is to be removed.
     """
 
     def __init__(self, run: Run) -> None:
@@ -66,7 +66,7 @@ class Carried:
         self.hint: str | None = None
         self.code = 0
         self.has_sent = self.was_lost = self.is_behind = False
-        self.state = self.kept = ""
+        self.state = ""
         self.may_purge = True
 
     def fail(self, error: Exception | str) -> None:
@@ -165,7 +165,7 @@ def _absorb_all(remote: Remote, runs: dict[str, Carried], there: dict[str, str],
             try:
                 taken = absorb_commit(one.run, there[name], commit, remote.name, warn, may_purge=one.may_purge)
                 one.fetched += taken.added
-                one.state, one.kept = taken.state or one.state, taken.kept
+                one.state = taken.state or one.state
             except (LedgerError, sqlite3.Error, OSError) as error:
                 one.fail(error)
                 failed.add(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from faber_ledger.cli.sync.refs import LEDGER, METADATA, SENT, STATE, Commit, delete_refs, ref_name
 from faber_ledger.cli.sync.versions import FOLDER, RUN, digest_of, fields_of, is_state_due, state_of, time_of
@@ -20,24 +20,23 @@ from faber_ledger.recording.insertion import write_blocks
 from faber_ledger.recording.server_state import content_of, replace_state
 from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.git import is_tracked, project_key
+from faber_ledger.runs.git_command import run_git
 from faber_ledger.runs.log import lacks_ledger, open_run_log, read_log
 from faber_ledger.runs.progress import current_phase
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.sent import Sent
+from faber_ledger.runs.set_aside import report
 from faber_ledger.runs.state_file import read_state
+from faber_ledger.runs.state_merge import merge_states
 
 Warn = Callable[[str], None]
 
 
 class Taken(NamedTuple):
-    """What came of a commit: how many events, and what the state is that replaced ours; empty if none did.
-
-    `kept` says that ours, which was changed here, is older and stays.
-    """
+    """What came of a commit: how many events, and what the state is that replaced ours; empty if none did."""
 
     added: int
     state: str
-    kept: str
 
 
 def absorb_commit(
@@ -50,6 +49,7 @@ def absorb_commit(
     """
     files, added, is_all, is_changed = _check(run, commit, remote).files, 0, False, False
     sent = Sent(run)
+    base = sent.commit
     sent.remote, sent.commit, sent.heads, sent.events, sent.log = remote, name, "", 0, None
     theirs = state_of(files.get(STATE))
     sent.updated_at, sent.has_metadata, sent.problem = time_of(theirs), METADATA in files, ""
@@ -65,17 +65,15 @@ def absorb_commit(
         is_changed = bool(added or opened.restored or opened.redacted)
         if opened.redacted:
             delete_refs(run.root, [SENT + ref_name(run.run_id)])  # what this clone has sent reaches the payload
-    state, kept = _take_state(run, sent, theirs, remote, warn)
+    state = _take_state(run, sent, theirs, base, remote, warn)
     if is_changed or state:
         write_blocks(run, warn=warn)
-    if state:
-        sent.note_state(run)
     if is_all:
         sent.noted_at = now()
         if not is_state_due(run, sent):
             sent.note_files(run)
     sent.save()
-    return Taken(added, state, kept)
+    return Taken(added, state)
 
 
 def _check(run: Run, commit: Commit | None, remote: str) -> Commit:
@@ -115,29 +113,44 @@ def _has_redacted(log: Log, path: str) -> bool:
         return False
 
 
-def _take_state(run: Run, sent: Sent, theirs: dict[str, object], remote: str, warn: Warn) -> tuple[str, str]:
-    """Replace the state by the ref's if that is newer, and ours is as it was last exchanged and not in git.
+def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], base: str, remote: str, warn: Warn) -> str:
+    """Replace a state that git does not track by the ref's, or by the merge of both if both have changed since `base`.
 
-    Return what it is then; where a newer one is not taken, warn of it, and return that if ours was changed here.
+    `base` is the commit that was exchanged before. Return what the state is then, empty if ours stays.
     """
     try:
         ours = read_state(run).value
-        found = digest_of(ours)
-        if theirs and found == digest_of(theirs):
+        found, others = digest_of(ours), digest_of(theirs)
+        if theirs and found == others:
             sent.digest = found
-        if run.is_kept or not time_of(theirs) > time_of(ours):
-            return "", ""
+        if run.is_kept or not theirs or others in (found, sent.digest):
+            return ""
         words = ", ".join([str(one) for one in (theirs.get("status"), current_phase(theirs)) if one])
-        newer = f"{run.run_id}: the state at {remote} is newer ({words}) than the one here, which"
+        is_older = time_of(theirs) < time_of(ours)
         if is_tracked(run.state_path) is not False:
-            warn(f"{newer} git tracks")
-            return "", ""
-        if sent.digest == found:
-            with read_log(run) as log:
-                if replace_state(run, content_of(theirs), content_of(ours), log, warn):
-                    sent.digest = digest_of(theirs)
-                    return words or "without a status", ""
-        warn(f"{newer} was changed here")
+            if not is_older:
+                warn(f"{run.run_id}: the state at {remote} is newer ({words}) than the one here, which git tracks")
+            return ""
+        if sent.digest != found:
+            return _merge_state(run, sent, ours, theirs, base, warn)
+        with read_log(run) as log:
+            if not is_older and replace_state(run, content_of(theirs), content_of(ours), log, warn):
+                sent.digest = others
+                sent.note_state(run)
+                return words or "without a status"
     except (LedgerError, RecursionError):
-        return "", ""  # none here, or none that can be read: our blocks are all that changes
-    return "", f"{newer} was changed here"
+        pass  # none here, or none that can be read: our blocks are all that changes
+    return ""
+
+
+def _merge_state(run: Run, sent: Sent, ours: dict[str, Any], theirs: dict[str, Any], base: str, warn: Warn) -> str:
+    """Write the merge of two states that have both changed since a commit (DECISIONS 54); return what it is."""
+    before = run_git("cat-file", "blob", f"{base}:{STATE}", at=run.root).stdout if base else b""
+    merged = merge_states(before, content_of(ours).encode(), content_of(theirs).encode(), None)
+    with read_log(run) as log:
+        if not replace_state(run, merged.content.decode(), content_of(ours), log, warn):
+            return ""
+    for line in merged.lines():
+        report(run, warn, f"{run.run_id}: state.json: {line}")
+    sent.digest = digest_of(theirs)  # so that the merge is sent
+    return "merged"

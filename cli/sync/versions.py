@@ -119,7 +119,7 @@ def is_state_due(run: Run, sent: Sent) -> bool:
     try:
         state = read_state(run).value
         at = time_of(state)
-        has_changed = sent.digest != "" and at == sent.updated_at and sent.state != shape_of(run.state_path)
+        has_changed = sent.digest != "" and at >= sent.updated_at and sent.state != shape_of(run.state_path)
         return at > sent.updated_at or (has_changed and digest_of(state) != sent.digest)
     except (LedgerError, RecursionError):
         return False

@@ -73,33 +73,48 @@ def test_a_session_here_does_not_keep_an_older_state(one: CarriedClone) -> None:
     assert len(two.state["sessions"]["session_history"]) == 2
 
 
-def test_a_state_that_was_changed_here_stays_and_is_said(one: CarriedClone) -> None:
+def test_states_that_both_clones_have_changed_are_merged(one: CarriedClone) -> None:
+    """An older clone's state, although it was changed last, takes no completed phase away (DECISIONS 54)."""
+    phases = [{"phase_name": name, "status": "pending"} for name in ("frame", "architect", "build")]
+    one.change(phases=phases, updated_at="2026-12-01T00:00:00Z")
+    one.sync()
     two = bring(one)
-    two.change(note="mine")
-    advance(one)
+    done = [{**phase, "status": "completed"} for phase in phases]
+    two.change(phases=done, updated_at=LATER, note="theirs")
+    two.work("on the desktop")
+    two.sync()
+    one.change(phases=[done[0], *phases[1:]], updated_at=LATEST)
+    one.work("on the laptop")
     one.sync()
-    done = two.sync()
-    line = f"{RUN}: the state at origin is newer (in_progress, evaluate) than the one here, which was changed here"
-    assert done.stderr.count(line) == 1
-    advance(one, "release", LATEST)
-    one.sync()
-    assert line.replace("evaluate", "release") in two.sync().stderr
-    assert two.state["note"] == "mine"
+    two.sync()
+    for clone in (one, two):
+        assert [phase["status"] for phase in clone.state["phases"]] == ["completed"] * 3
+        assert clone.state["note"] == "theirs"
+        assert "nothing new" in clone.sync().stdout
 
 
-def test_the_next_start_says_what_the_background_found(one: CarriedClone) -> None:
+def test_a_completed_run_stays_completed_whoever_writes_last(one: CarriedClone) -> None:
+    two = bring(one)
+    one.change(status="completed", updated_at=LATER)
+    two.change(current_phase="evaluate", updated_at=LATEST)
+    two.sync()
+    one.sync()
+    two.sync()
+    assert [clone.state["status"] for clone in (one, two)] == ["completed", "completed"]
+
+
+def test_the_next_start_says_what_the_background_has_merged(one: CarriedClone) -> None:
     two = bring(one)
     agree(two.root, auto=True)
-    two.change(note="mine")
+    two.change(current_phase="release", updated_at=LATEST)
     advance(one)
     one.sync()
     two.record("second")
     two.end("second")
     two.wait_for_sender()
-    said = "the state at origin is newer (in_progress, evaluate) than the one here, which was changed here"
     assert "1 warning" in two.start_line("third")
-    assert said in two.faber("status").stdout
-    assert "warning" not in two.start_line("fourth")
+    assert "both sides changed current_phase: ours is used, theirs had" in two.faber("status").stdout
+    assert two.state["current_phase"] == "release"
 
 
 def test_a_state_that_git_tracks_is_left_to_git(tmp_path: Path) -> None:
