@@ -11,9 +11,10 @@ import os
 import sys
 
 from faber_ledger.ledger.disk import FileRefused, read_regular
-from faber_ledger.ledger.encoding import loads
+from faber_ledger.ledger.encoding import loads, sha256
+from faber_ledger.runs.git import read_setting
 from faber_ledger.runs.publish import meant_carry
-from faber_ledger.runs.run import CONSENT, TREE, path_in_clone
+from faber_ledger.runs.run import CONSENT, TREE, common_directory, path_in_clone
 
 LOCK = "sending.lock"  # of the clone's one process that sends
 LIMIT = 65_536
@@ -21,11 +22,15 @@ PROGRAM = "from faber_ledger.cli.entry import main; main()"
 
 
 class Consent:
-    """What a clone's own `init` has agreed to: the remote, and whether hooks start the sending."""
+    """What a clone's own `init` has agreed to: the remote, and whether hooks start the sending.
 
-    def __init__(self, remote: str, *, is_automatic: bool) -> None:
+    `is_moved` says that the remote's URL is no longer the one that was agreed to: nothing is sent to another.
+    """
+
+    def __init__(self, remote: str, *, is_automatic: bool, is_moved: bool) -> None:
         self.remote = remote
         self.is_automatic = is_automatic
+        self.is_moved = is_moved
 
 
 def consent_of(root: str) -> Consent | None:
@@ -33,7 +38,11 @@ def consent_of(root: str) -> Consent | None:
     path = path_in_clone(root, CONSENT)
     try:
         found = loads(read_regular(path, LIMIT).decode()) if path is not None else None
-        return Consent(str(found["remote"]), is_automatic=bool(found["auto"])) if found is not None else None
+        if found is None:
+            return None
+        remote, agreed = str(found["remote"]), found.get("url")
+        is_moved = agreed is not None and agreed != digest_of_url(root, remote)
+        return Consent(remote, is_automatic=bool(found["auto"]), is_moved=is_moved)
     except (FileRefused, OSError, ValueError, TypeError, LookupError, RecursionError):
         return None
 
@@ -43,7 +52,15 @@ def sender_of(root: str) -> Consent | None:
 
     On a branch that is older than the project's choice it does; where the project has chosen `tree`, it does not.
     """
-    return consent_of(root) if meant_carry(root) != TREE else None
+    consent = consent_of(root) if meant_carry(root) != TREE else None
+    return consent if consent is not None and not consent.is_moved else None
+
+
+def digest_of_url(root: str, remote: str) -> str:
+    """Return what tells whether a remote still has the URL that it had, which may have a password in it."""
+    config = os.path.join(common_directory(root) or root, "config")
+    urls = [read_setting(config, f'remote "{remote}"'.lower(), name) or "" for name in ("url", "pushurl")]
+    return sha256("\n".join(urls).encode()).hexdigest()
 
 
 def start_sending(root: str) -> bool:

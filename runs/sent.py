@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
 
 SENT = "sent.json"
+AGREE_AGAIN = "`faber-ledger init --carry refs` agrees to it"
 NOT_AGREED = "nothing of this run leaves this clone: `faber-ledger init --carry refs` sends it"
 LARGEST = 4 * 1024 * 1024  # bytes; a log of many clones has many heads
 
@@ -105,6 +106,8 @@ def describe_unsent(run: Run, log: Log, *, is_start: bool) -> str | None:
     consent = consent_of(run.root)
     if consent is None:
         return NOT_AGREED
+    if consent.is_moved:
+        return f"the URL of {consent.remote} is not the one that was agreed to: {AGREE_AGAIN}"
     sent = Sent(run)
     is_there = sent.remote == consent.remote
     if sent.is_forgotten:

@@ -150,6 +150,10 @@ def check_carry(patient: Patient) -> Iterator[Finding]:
         what = "this project's ledgers travel in git refs, and this clone sends and fetches none"
         yield Finding("warning", what, "run `faber-ledger init --carry refs` to let it")
         return
+    if consent.is_moved:
+        what = f"the URL of {consent.remote} is not the one that this clone has agreed to send its ledgers to"
+        yield Finding("error", what, "run `faber-ledger init --carry refs` to agree to it")
+        return
     if run_git_without_variables("remote", "get-url", consent.remote, at=patient.root).returncode:
         what = f"the remote {consent.remote}, to which this clone sends its ledgers, does not exist"
         yield Finding("error", what, "run `faber-ledger init --carry refs --remote NAME`")

@@ -73,8 +73,8 @@ def needs_driver(root: str) -> bool:
     """Return whether git merges files of runs: not where ledgers travel in refs, and git ignores `state.json`."""
     if not carries_refs(root):
         return True
-    runs = project_settings(root, os.environ).new_runs
-    return run_git("check-ignore", "--quiet", "--no-index", f"{runs}/example/{STATE}", at=root).returncode != 0
+    examples = [f"{runs}/example/{STATE}" for runs in {RUNS[1], project_settings(root, os.environ).new_runs}]
+    return run_git("check-ignore", "--no-index", *examples, at=root).returncode != 0  # 0: one is ignored
 
 
 LEDGER_PATTERNS = _patterns(LEDGER)  # ignored where ledgers travel in refs

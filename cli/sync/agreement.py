@@ -15,7 +15,7 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.file import UNREADABLE
 from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.log import Log
-from faber_ledger.runs.carry import consent_of, sender_of, start_sending
+from faber_ledger.runs.carry import consent_of, digest_of_url, sender_of, start_sending
 from faber_ledger.runs.clone import lock_run, make_below
 from faber_ledger.runs.git import branch_of, is_safe
 from faber_ledger.runs.git_command import git, limit_answers
@@ -185,7 +185,8 @@ def find_work_at_remote(root: str, work_id: str, warn: Callable[[str], None]) ->
 
 def _agree(root: str, plan: CarryPlan) -> None:
     """Keep this clone's consent below the git directory; raises OSError."""
-    content = dumps({"remote": plan.remote, "auto": plan.is_automatic}).encode() + b"\n"
+    url = digest_of_url(root, plan.remote)
+    content = dumps({"remote": plan.remote, "auto": plan.is_automatic, "url": url}).encode() + b"\n"
     make_below(root, clone_folder(root) or root)
     disk.put(path_in_clone(root, CONSENT) or "", content, mode=disk.OWN, locked=False)
 

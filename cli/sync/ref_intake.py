@@ -83,7 +83,8 @@ def _check(run: Run, commit: Commit | None, remote: str) -> Commit:
         raise LedgerError(f"its ref at {remote} is not a commit", hint=forget)
     fields = fields_of(commit.message)
     if fields.get(FOLDER, "") != project_key(run.root) or fields.get(RUN, run.run_id) != run.run_id:
-        raise LedgerError(f"its ref at {remote} belongs to another run or project", hint=forget)
+        what = f"its ref at {remote} belongs to another run or project"
+        raise LedgerError(what, hint="the runs of all projects that share a remote need ids of their own")
     if LEDGER in commit.files:
         _check_format(commit.files[LEDGER], remote)
     if lacks_ledger(run) and not event_ids(commit.files.get(LEDGER, "")):

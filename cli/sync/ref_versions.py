@@ -123,7 +123,7 @@ class RefVersions:
                 continue
             self._read(where, [one for one in commits if one not in self._held])
             reaching[where] = set[str]().union(*[self._held[one] for one in commits])
-        self.findings += self._reach_findings(reaching, remote)
+        self.findings += self._reach_findings(reaching, remote, is_all=len(reaching) == len(places))
 
     def _read(self, where: str, commits: list[str]) -> None:
         """Read the versions that no ref before has."""
@@ -140,7 +140,9 @@ class RefVersions:
             beside = " beyond those" if len(self._held) > len(commits) else ""
             self.checked.append(f"{plural(counted, 'version')} in {where}{beside}")
 
-    def _reach_findings(self, reaching: dict[str, set[str]], remote: RemoteHeads) -> Iterator[LogProblem]:
+    def _reach_findings(
+        self, reaching: dict[str, set[str]], remote: RemoteHeads, *, is_all: bool
+    ) -> Iterator[LogProblem]:
         if not reaching or not self._gone:
             return
         for where, held in reaching.items():
@@ -152,7 +154,7 @@ class RefVersions:
                         f"run `faber-ledger sync {self.run.run_id}`, which replaces the ref where the remote allows it"
                     )
                 yield LogProblem("unredacted_ref", None, what, f"{act}; {HOST}")
-        if not any(reaching.values()):
+        if is_all and not any(reaching.values()):
             places = f"here or at {remote.name}" if remote.heads is not None else "here"
             what = f"no ref {places} reaches the payload of {events_shown(len(self._gone))} redacted by now"
             yield LogProblem("purged_ref", None, what, HOST)

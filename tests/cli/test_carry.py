@@ -316,7 +316,7 @@ def test_status_of_a_clone_without_a_run_asks_the_remote(desktop: Project) -> No
     assert "origin has 1, 0 of which are at work on this branch: `faber-ledger run resume RUN`" in (
         desktop.faber("status").stderr
     )
-    desktop.git("remote", "set-url", "origin", str(desktop.root / "nowhere"))
+    (desktop.root.parent / "remote.git").rename(desktop.root.parent / "away.git")
     done = desktop.faber("status")
     assert (done.returncode, "this clone has no run, and origin was not asked: " in done.stderr) == (10, True)
 
@@ -366,3 +366,17 @@ def test_a_started_run_leaves_nothing_for_git(laptop: Project) -> None:
     assert "  Ledger: in this clone; a git ref takes it along" in started.stdout
     assert (laptop.root / ".fractary/runs/issue-9/metadata.json").exists()
     assert laptop.git("status", "--short") == ""
+
+
+def test_a_remote_with_another_url_gets_nothing(laptop: Project, tmp_path: Path) -> None:
+    """What a fork's set-up does: the name stays, and leads elsewhere."""
+    laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    laptop.git("init", "--quiet", "--bare", str(tmp_path / "fork.git"))
+    laptop.git("remote", "set-url", "origin", str(tmp_path / "fork.git"))
+    done = laptop.faber("sync")
+    assert (done.returncode, "is not the one that this clone has agreed to" in done.stderr) == (1, True), done.stderr
+    assert "is not the one that was agreed to" in laptop.faber("status").stdout
+    assert remote_refs(laptop) == []
+    laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    assert laptop.faber("sync").returncode == 0
+    assert remote_refs(laptop) == [REF]

@@ -12,6 +12,7 @@ from team.programs import install
 from team.simulate import report, simulate
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 HARMS = ("PR conflicts", "forward to test: conflicts", "cleanup never merged")
@@ -33,7 +34,7 @@ def test_fabers_order_goes_as_without_the_program(ignores_state: bool, returns_t
         for carry in (None, "refs")
     ]
     assert [(name, order.counts[name]) for name in LOSSES if order.counts[name]] == []
-    assert [order.counts[name] for name in HARMS] == [control.counts[name] for name in HARMS]
+    assert [name for name in HARMS if order.counts[name] > control.counts[name]] == []
     assert order.counts["cleaned up on main"] == control.counts["cleaned up on main"]
     assert order.codes == control.codes
     assert order.counts["events"] > 12 * size["issues"]
@@ -63,10 +64,16 @@ class Pair:
         for order in self.orders:
             order.begin(0)
 
-    def move_remote(self, name: str) -> None:
+    def lose_remote(self) -> None:
+        self._for_each_clone("config", "url.file:///nowhere.insteadOf", lambda order: [order.site.url])
+
+    def find_remote(self) -> None:
+        self._for_each_clone("config", "--unset-all", lambda order: ["url.file:///nowhere.insteadOf"])
+
+    def _for_each_clone(self, verb: str, option: str, more: Callable[[Order], list[str]]) -> None:
         for order in self.orders:
             for machine in order.machines:
-                machine.git(machine.main, "remote", "set-url", "origin", str(order.site.root.with_name(name)))
+                machine.git(machine.main, verb, option, *more(order))
 
     def session(self, *, ends: bool = True) -> None:
         self.order.hook(self.order.machine(0), 0, "SessionStart", source="startup")
@@ -82,12 +89,12 @@ def test_an_offline_day_loses_nothing_and_git_goes_as_ever(tmp_path: Path) -> No
     pair.begin()
     pair.session(ends=False)
     assert pair.git(0, "fetch", "--prune") == 0
-    pair.move_remote("away.git")
+    pair.lose_remote()
     pair.session()
     assert pair.git(0, "pull") != 0
     pair.session()
     assert pair.order.judge(1)["events not at the remote"] > 0
-    pair.move_remote("origin.git")
+    pair.find_remote()
     assert pair.git(0, "fetch") == 0
     assert pair.git(0, "pull") == 0
     assert pair.git(1, "pull", "--prune") == 0

@@ -197,7 +197,7 @@ def on_a_terminal(project: Project, *arguments: str, **env: str) -> tuple[int, s
 @pytest.mark.long
 @pytest.mark.parametrize("command", few(["log", "replay", "show"], 1))
 def test_on_a_terminal_the_users_pager_gets_the_lines(sample: Project, command: str) -> None:
-    arguments = (command, "3") if command == "show" else (command,)
+    arguments = {"show": ("show", "3"), "replay": ("replay", "--events")}.get(command, (command,))
     marked = """sh -c "sed 's/^/PAGED /'; echo LESS is $LESS" """
     code, printed = on_a_terminal(sample, *arguments, PAGER=marked)
     assert code == 0
