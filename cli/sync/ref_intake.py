@@ -25,6 +25,7 @@ from faber_ledger.runs.progress import current_phase
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.sent import Sent
 from faber_ledger.runs.state_file import read_state
+from faber_ledger.runs.tree_note import shape_of
 
 Warn = Callable[[str], None]
 
@@ -48,7 +49,8 @@ def absorb_commit(
     A payload in it that is redacted here makes the next sending replace the ref, if that `may_purge`. Raises
     LedgerError, NewerFormat among them, where the ref is not one that this clone may continue.
     """
-    files, added, is_all, is_changed = _check(run, commit, remote).files, 0, False, False
+    files, added, is_changed = _check(run, commit, remote).files, 0, False
+    whole: tuple[float, list[int] | None] | None = None  # when the remote had all of the log, and its file then
     sent = Sent(run)
     sent.remote, sent.commit, sent.heads, sent.events, sent.log = remote, name, "", 0, None
     theirs = state_of(files.get(STATE))
@@ -60,7 +62,8 @@ def absorb_commit(
             added = opened.log.count_events() - before
             ours = {found for (found,) in opened.log.connection.execute("SELECT id FROM event")}
             sent.events = len(ours & event_ids(files[LEDGER]))
-            is_all = sent.heads == opened.log.heads_text()
+            if sent.heads == opened.log.heads_text():
+                whole = now(), shape_of(run.log_path)
             sent.must_purge |= may_purge and _has_redacted(opened.log, files[LEDGER])
         is_changed = bool(added or opened.restored or opened.redacted)
         if opened.redacted:
@@ -70,10 +73,11 @@ def absorb_commit(
         write_blocks(run, warn=warn)
     if state:
         sent.note_state(run)
-    if is_all:
-        sent.noted_at = now()
+    if whole is not None:
+        sent.noted_at, log = whole
         if not is_state_due(run, sent):
-            sent.note_files(run)
+            sent.log = log
+            sent.note_state(run)
     sent.save()
     return Taken(added, state, kept)
 
@@ -108,8 +112,10 @@ def _check_format(path: str, remote: str) -> None:
 def _has_redacted(log: Log, path: str) -> bool:
     """Return whether a fetched ledger has a payload that the log's redactions have removed."""
     gone = effective_redactions(log.connection)
+    if not gone:
+        return False
     try:
-        with open_untrusted(path, check_values=False) if gone else log as fetched:
+        with open_untrusted(path, check_values=False) as fetched:
             return any([row[PAYLOAD] is not None for name in gone for row in rows_named(fetched, name)])
     except (LedgerError, OSError, sqlite3.Error):
         return False
