@@ -42,16 +42,19 @@ def forget_at_remote(remote: Remote, run: Run, warn: Warn, *, is_sure: bool) -> 
             if not is_sure:
                 what = f"this would delete {SENT}{name} at {remote.name}, with {found.has}"
                 raise LedgerError(what, hint="--yes deletes it there, and nothing here")
+            sent = Sent(run)
+            was_forgotten, sent.is_forgotten = sent.is_forgotten, True
+            sent.save()  # first: a deletion whose answer is lost is not undone by the next sync
             pushed = remote.push([Push(name, "", there[name])])[name]
             if pushed.why is not None:
+                sent.is_forgotten = was_forgotten
+                sent.save()
                 hint = "delete it where the remote is hosted"
                 raise ServerRefused(f"{remote.name} keeps the ref: {pushed.why}", hint=hint)
             delete_refs(remote.top, [remote.fetched(name), SENT + name])
         except GitFailed as error:
             raise unavailable(remote, error) from error
-        sent = Sent(run)
         sent.commit, sent.heads, sent.events, sent.log, sent.problem = "", "", 0, None, ""
-        sent.is_forgotten = True
         sent.save(is_purged=True)
     return found
 
