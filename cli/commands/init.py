@@ -175,9 +175,7 @@ def init(
     _check_usage(scope, part, agent, carry, is_about_refs=remote is not None or auto_send is not None, fetches=fetch)
     hooks = _plan_hooks(root, scope, part, agent)
     can_ask &= sys.stdin.isatty() and sys.stderr.isatty()
-    chosen = carry or (_ask_for_refs(root) if is_project and can_ask else None)
-    if fetch and chosen != REFS:
-        required_remote(root)  # before anything is changed
+    chosen = _choose_carry(root, carry, asks=is_project and can_ask, fetches=fetch)
     travel = plan_carry(root, chosen, remote, auto_send)
     files = _plan_files(root, summaries, travel, can_ask=can_ask) if is_project else []
     git_says = check_not_ignored(root) if is_project else None
@@ -186,7 +184,6 @@ def init(
     shared = [*hooks.copilots, *files, *pre_commits, *commands]
     changes, notes = [*hooks.own, *shared], [*hooks.notes, *notes, *said]
     config: list[Setting] = []
-    failure: LedgerError | None = None
     if is_project and top_of(root) is not None:
         config = settings_to_make(root)
         notes += _tracked_notes(root)
@@ -195,8 +192,7 @@ def init(
         make_settings(root, config)
         remove_empty_folders(changes, root)
         notes += carry_out(root, travel, say) if is_project else []
-        if fetch or (carry is None and travel.mode == REFS):
-            failure = _fetch(root, notes)
+    failure = _fetch(root, notes) if not dry_run and (fetch or (carry is None and travel.mode == REFS)) else None
     notes += _project_notes(root, git_says, travel) if is_project else []
     committed = [*(hooks.own if scope == "project" else []), *shared]
     commit = names_to_commit(committed, root) if git_says is None else []
@@ -303,6 +299,14 @@ def _tracked_notes(root: str) -> list[str]:
         " a colleague's pull then removes his file"
         for name in tracked
     ]
+
+
+def _choose_carry(root: str, carry: str | None, *, asks: bool, fetches: bool) -> str | None:
+    """Return how ledgers are to travel, None for as before; raises LedgerError where there is nothing to fetch from."""
+    chosen = carry or (_ask_for_refs(root) if asks else None)
+    if fetches and chosen != REFS:
+        required_remote(root)
+    return chosen
 
 
 def _ask_for_refs(root: str) -> str | None:
