@@ -7,16 +7,13 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from faber_ledger.cli.sync.arrival import remote_of
-from faber_ledger.cli.sync.carried import LOCK_SECONDS, Warn, exchange_refs
+from faber_ledger.cli.sync.carried import Warn, exchange_refs, lock_sending
 from faber_ledger.cli.sync.ref_versions import may_have_event, reaches_payload, refs_here
 from faber_ledger.cli.sync.refs import SENT, Remote, delete_refs, ref_name
-from faber_ledger.ledger.disk import RunLock
 from faber_ledger.ledger.errors import LedgerError, Locked
-from faber_ledger.runs.carry import LOCK
-from faber_ledger.runs.clone import make_below
 from faber_ledger.runs.git_command import top_of
 from faber_ledger.runs.publish import carries_refs
-from faber_ledger.runs.run import Run, clone_folder, path_in_clone
+from faber_ledger.runs.run import Run
 from faber_ledger.runs.sent import Sent
 
 
@@ -86,9 +83,8 @@ def _forget_here(run: Run, top: str, event: str) -> None:
     if not carries_refs(run.root) and not refs_here(top, ref_name(run.run_id)):
         return
     note_due(run, event)
-    make_below(run.root, clone_folder(run.root) or run.root, durable=False)
     try:
-        with RunLock(path_in_clone(run.root, LOCK) or "", LOCK_SECONDS):
+        with lock_sending(run.root):
             _purge_here(run, top, event)
     except Locked:
         _purge_here(run, top, event)

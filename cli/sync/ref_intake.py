@@ -41,18 +41,17 @@ class Taken(NamedTuple):
     kept: str
 
 
-def absorb_commit(
-    run: Run, name: str, commit: Commit | None, remote: str, warn: Warn, *, may_purge: bool = True
-) -> Taken:
+def absorb_commit(run: Run, commit: Commit | None, remote: str, warn: Warn, *, may_purge: bool = True) -> Taken:
     """Absorb a commit's ledger, note what the remote has, and take its state; return what came.
 
     A payload in it that is redacted here makes the next sending replace the ref, if that `may_purge`. Raises
     LedgerError, NewerFormat among them, where the ref is not one that this clone may continue.
     """
-    files, added, is_changed = _check(run, commit, remote).files, 0, False
+    checked, added, is_changed = _check(run, commit, remote), 0, False
+    files = checked.files
     whole: tuple[float, list[int] | None] | None = None  # when the remote had all of the log, and its file then
     sent = Sent(run)
-    sent.remote, sent.commit, sent.heads, sent.events, sent.log = remote, name, "", 0, None
+    sent.remote, sent.commit, sent.heads, sent.events, sent.log = remote, checked.name, "", 0, None
     theirs = state_of(files.get(STATE))
     sent.updated_at, sent.has_metadata, sent.problem = time_of(theirs), METADATA in files, ""
     if LEDGER in files:
