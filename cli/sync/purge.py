@@ -53,6 +53,12 @@ def purge_refs(run: Run, event: str, warn: Warn) -> Purge:
     except (LedgerError, OSError) as error:
         return Purge(problem=f"git's refs may still reach what was redacted: {error}", hint="redact the event again")
     remote, sent = remote_of(run.root), Sent(run)
+    if remote is None and sent.commit and may_have_event(top, sent.commit, event):
+        problem = f"{sent.remote} may still have what was redacted: this clone sends no ledgers to it any more"
+        hint = (
+            "`faber-ledger init --carry refs` and the same redaction replace the ref; or delete it where it is hosted"
+        )
+        return Purge(False, sent.remote, problem, hint)
     if remote is None or not sent.must_purge or sent.is_forgotten:
         return Purge()
     hint = f"run `faber-ledger sync {run.run_id}` as soon as it can be reached"
