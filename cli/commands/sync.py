@@ -60,7 +60,13 @@ class Wanted(NamedTuple):
 @click.option(
     "--all", "every", is_flag=True, help="All runs: those of this clone and, without --push, those of the server."
 )
-@click.option("--push", "only_push", is_flag=True, help="Only send what the server does not have.")
+@click.option(
+    "--push",
+    "only_push",
+    is_flag=True,
+    help="Only send what the server or the remote does not have. What is new in a run's ref enters its log first; no "
+    "state.json is replaced.",
+)
 @click.option("--fetch", "only_fetch", is_flag=True, help="Only take in what this clone does not have.")
 @click.option("--watch", type=click.IntRange(1), metavar="SECONDS", help="Do it again and again, until interrupted.")
 @click.option("--background", is_flag=True, hidden=True)  # the process that hooks start
@@ -184,7 +190,9 @@ def _exchange_refs(
     try:
         runs = runs_here(root) if text is None else [_named_run(remote, root, text)]
         with waiting_for(remote.name):
-            done = exchange_refs(remote, root, runs, warn, sends=wanted.pushes, is_named=text is not None)
+            done = exchange_refs(
+                remote, root, runs, warn, sends=wanted.pushes, takes_state=wanted.fetches, is_named=text is not None
+            )
     except ServerUnavailable as error:
         if not has_server:
             raise

@@ -41,7 +41,9 @@ class Taken(NamedTuple):
     kept: str
 
 
-def absorb_commit(run: Run, commit: Commit | None, remote: str, warn: Warn, *, may_purge: bool = True) -> Taken:
+def absorb_commit(
+    run: Run, commit: Commit | None, remote: str, warn: Warn, *, may_purge: bool = True, takes_state: bool = True
+) -> Taken:
     """Absorb a commit's ledger, note what the remote has, and take its state; return what came.
 
     A payload in it that is redacted here makes the next sending replace the ref, if that `may_purge`. Raises
@@ -67,7 +69,7 @@ def absorb_commit(run: Run, commit: Commit | None, remote: str, warn: Warn, *, m
         is_changed = bool(added or opened.restored or opened.redacted)
         if opened.redacted:
             delete_refs(run.root, [SENT + ref_name(run.run_id)])  # what this clone has sent reaches the payload
-    state, kept = _take_state(run, sent, theirs, remote, warn)
+    state, kept = _take_state(run, sent, theirs, remote, warn, takes=takes_state)
     if is_changed or state:
         write_blocks(run, warn=warn)
     if state:
@@ -120,7 +122,9 @@ def _has_redacted(log: Log, path: str) -> bool:
         return False
 
 
-def _take_state(run: Run, sent: Sent, theirs: dict[str, object], remote: str, warn: Warn) -> tuple[str, str]:
+def _take_state(
+    run: Run, sent: Sent, theirs: dict[str, object], remote: str, warn: Warn, *, takes: bool
+) -> tuple[str, str]:
     """Replace the state by the ref's if that is newer, and ours is as it was last exchanged and not in git.
 
     Return what it is then; where a newer one is not taken, warn of it, and return that if ours was changed here.
@@ -136,6 +140,9 @@ def _take_state(run: Run, sent: Sent, theirs: dict[str, object], remote: str, wa
         newer = f"{run.run_id}: the state at {remote} is newer ({words}) than the one here, which"
         if is_tracked(run.state_path) is not False:
             warn(f"{newer} git tracks")
+            return "", ""
+        if sent.digest == found and not takes:
+            warn(f"{newer} `--push` leaves: `faber-ledger run resume {run.run_id}` takes it")
             return "", ""
         if sent.digest == found:
             with read_log(run) as log:
