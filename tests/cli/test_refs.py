@@ -262,6 +262,37 @@ exec git "$@"
     assert two.sync().returncode == 0
 
 
+def test_a_ref_that_is_replaced_during_the_fetch_is_read(one: CarriedClone) -> None:
+    two = one.second("two")
+    two.sync()
+    one.sync()
+    two.sync()
+    two.work("by two")
+    two.sync()
+    wrapper = one.root.parent / "wrapper"
+    wrapper.mkdir()
+    (wrapper / "git").write_text(
+        f"""#!/bin/sh
+PATH=${{PATH#*:}}
+for word in "$@"; do
+  if [ "$word" = fetch ] && [ ! -e {wrapper}/done ]; then
+    touch {wrapper}/done
+    message=$(git -C {one.origin.root} log -1 --format=%B {SENT}{RUN})
+    commit=$(git -C {one.origin.root} commit-tree {SENT}{RUN}^{{tree}} -m "$message")
+    git -C {one.origin.root} update-ref {SENT}{RUN} $commit
+  fi
+done
+exec git "$@"
+"""
+    )
+    (wrapper / "git").chmod(0o755)
+    one.work("second")
+    one.sync(path=f"{wrapper}:{one.environment['PATH']}")
+    assert (wrapper / "done").exists()
+    assert "by two" in one.clients()
+    assert one.origin.ids() == one.log_ids()
+
+
 @pytest.mark.parametrize(("times", "code"), [(4, 0), (5, 14)])
 def test_a_faster_clone_is_answered_five_times(one: CarriedClone, times: int, code: int) -> None:
     one.sync()
