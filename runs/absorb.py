@@ -80,27 +80,27 @@ def take_file(run: Run, log: Log, note: TreeNote, warn: Callable[[str], None], *
     return restored
 
 
-def take_fetched(run: Run, log: Log, path: str, warn: Callable[[str], None]) -> str:
+def take_fetched(run: Run, log: Log, path: str, warn: Callable[[str], None]) -> tuple[str, int]:
     """Insert what passes of a ledger that a fetch brought into a private file, as of a work tree's file.
 
-    Return its heads if the log now holds all of its events, else an empty text.
+    Return its heads if the log now holds all of its events, else an empty text; and how many payloads were put back.
     """
     try:
         with open_untrusted(path, check_values=False) as offered:
             if _is_foreign(run, log, offered):
                 report(run, warn, f"{FETCHED} of {run.run_id} is the ledger of another run: nothing of it is used")
-                return ""
+                return "", 0
             passing = Passing([offered], log, rows_waiting(run))
-            insert(run, log, passing, passing.payloads)
+            restored = insert(run, log, passing, passing.payloads)
             heads = "" if passing.refused else offered.heads_text()
     except NewerFormat as error:
         report(run, warn, f"{FETCHED} of {run.run_id}: {error.message}; nothing of it is used")
-        return ""
+        return "", 0
     except (LedgerError, FileRefused, OSError, UnicodeError, sqlite3.Error) as error:
         _set_aside(run, warn, f"is not a sound ledger ({_reason(error)})", path)
-        return ""
+        return "", 0
     _sort_out(run, passing, warn, path)
-    return heads
+    return heads, restored
 
 
 def insert(run: Run, log: Log, rows: Iterable[Row], payloads: Iterable[Row]) -> int:

@@ -144,8 +144,9 @@ def _open_file(run: Run, warn: Callable[[str], None], busy_seconds: float) -> Lo
 class RunLog:
     """A run's log, open for appending, in a transaction.
 
-    `absorbed` counts the events that came from the work tree's file, `restored` the payloads. `redacted` is set where a
-    payload was removed from the log, so that older copies of it have to go too.
+    `absorbed` counts the events that came from the work tree's file, `restored` the payloads that came back, a
+    fetched ledger's among them. `redacted` is set where a payload was removed from the log, so that older copies of it
+    have to go too.
     """
 
     def __init__(self, run: Run, log: Log, warn: Callable[[str], None]) -> None:
@@ -193,7 +194,8 @@ class RunLog:
         from faber_ledger.runs.absorb import take_fetched
 
         with self.log.writing():
-            heads = take_fetched(self.run, self.log, path, self._warn)
+            heads, restored = take_fetched(self.run, self.log, path, self._warn)
+            self.restored += restored
             self.strip_redacted()
             self.log.commit()
             self.log.begin()

@@ -59,7 +59,8 @@ class Sent:
     def save(self, *, is_purged: bool = False) -> None:
         """Write the note; one that cannot be written, or is lost, costs a comparison.
 
-        `redact` may have set `must_purge` meanwhile, without a lock: it stays set unless the ref `is_purged`.
+        What must be kept from the remote is durable, and raises OSError where it cannot be written. `redact` may have
+        set `must_purge` meanwhile, without a lock: it stays set unless the ref `is_purged`.
         """
         self.must_purge = not is_purged and (self.must_purge or Sent(self._run).must_purge)
         content = {
@@ -78,10 +79,12 @@ class Sent:
             "purge": self.must_purge,
             "metadata": self.has_metadata,
         }
+        must_last = self.must_purge or self.is_forgotten
         try:
-            disk.put(self.path, dumps(content).encode(), mode=disk.OWN, durable=False, locked=False)
+            disk.put(self.path, dumps(content).encode(), mode=disk.OWN, durable=must_last, locked=False)
         except OSError:
-            pass
+            if must_last:
+                raise
 
     def is_whole(self, run: Run, remote: str) -> bool:
         """Return whether the remote has the run as it is here, without opening the log."""

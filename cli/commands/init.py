@@ -55,10 +55,11 @@ from faber_ledger.cli.sync.agreement import (
     CarryPlan,
     carry_out,
     fetch_here,
-    is_sent_by_itself,
+    is_sent_automatically,
     plan_carry,
     remote_to_offer,
 )
+from faber_ledger.cli.sync.arrival import required_remote
 from faber_ledger.cli.ui.changes import (
     describe,
     diff_lines,
@@ -75,6 +76,7 @@ from faber_ledger.cli.worktrees.git import refuse_bare
 from faber_ledger.files.change import FileChange, make_changes
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.hooks.client_settings import HOOK_PROGRAM, settings_path
+from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS
 from faber_ledger.runs.git import is_tracked
 from faber_ledger.runs.git_command import top_of
@@ -170,10 +172,10 @@ def init(
         refuse_bare(root)
     elif with_commands or summaries is not None or carry is not None or fetch:
         raise click.UsageError("--commands, --summaries, --carry and --fetch need a project, and there is none here.")
-    _check_usage(scope, part, agent, carry, is_about_refs=remote is not None or auto_send is not None)
+    _check_usage(scope, part, agent, carry, is_about_refs=remote is not None or auto_send is not None, fetches=fetch)
     hooks = _plan_hooks(root, scope, part, agent)
     can_ask &= sys.stdin.isatty() and sys.stderr.isatty()
-    chosen = carry or (_ask_for_refs(root) if is_project and can_ask else None)
+    chosen = _choose_carry(root, carry, asks=is_project and can_ask, fetches=fetch)
     travel = plan_carry(root, chosen, remote, auto_send)
     files = _plan_files(root, summaries, travel, can_ask=can_ask) if is_project else []
     git_says = check_not_ignored(root) if is_project else None
@@ -190,7 +192,7 @@ def init(
         make_settings(root, config)
         remove_empty_folders(changes, root)
         notes += carry_out(root, travel, say) if is_project else []
-        notes += fetch_here(root, say) if fetch or (carry is None and travel.mode == REFS) else []
+    failure = _fetch(root, notes) if not dry_run and (fetch or (carry is None and travel.mode == REFS)) else None
     notes += _project_notes(root, git_says, travel) if is_project else []
     committed = [*(hooks.own if scope == "project" else []), *shared]
     commit = names_to_commit(committed, root) if git_says is None else []
@@ -203,13 +205,28 @@ def init(
     show(data, _lines(changes, config, root, commit, dry_run=dry_run, has_settings=hooks.has_settings), as_json=as_json)
     for note in [] if as_json else notes:  # they are in the data
         say(f"note: {note}")
+    if failure is not None:
+        raise failure
 
 
-def _check_usage(scope: str, part: str | None, agent: str | None, carry: str | None, *, is_about_refs: bool) -> None:
+def _fetch(root: str, notes: list[str]) -> LedgerError | None:
+    """Bring the runs at work here, and note which; return what failed, since the changes are to be reported first."""
+    try:
+        notes += fetch_here(root, say)
+    except LedgerError as error:
+        return error
+    return None
+
+
+def _check_usage(
+    scope: str, part: str | None, agent: str | None, carry: str | None, *, is_about_refs: bool, fetches: bool
+) -> None:
     if agent is not None and (part is not None or scope == "local"):
         raise click.UsageError("--agent goes with --scope project or user, and not with --git-only or --plugin.")
     if carry != REFS and is_about_refs:
         raise click.UsageError("--remote, --auto-send and --no-auto-send go with --carry refs.")
+    if carry == TREE and fetches:
+        raise click.UsageError("--fetch fetches from git refs, and does not go with --carry tree.")
 
 
 def _project_notes(root: str, git_says: str | None, travel: CarryPlan) -> Iterator[str]:
@@ -229,7 +246,7 @@ def _plan_git_hooks(
 ) -> tuple[list[FileChange], list[str]]:
     """Return the changes of git's hooks, and what to do where another program owns one."""
     commits, notes = plan_pre_commit(root, pre_commit, is_project=is_project)
-    pushes, said = plan_pre_push(root, is_sent=is_sent_by_itself(root, travel)) if is_project else ([], [])
+    pushes, said = plan_pre_push(root, is_sent=is_sent_automatically(root, travel)) if is_project else ([], [])
     return [*commits, *pushes], [*notes, *said]
 
 
@@ -282,6 +299,14 @@ def _tracked_notes(root: str) -> list[str]:
         " a colleague's pull then removes his file"
         for name in tracked
     ]
+
+
+def _choose_carry(root: str, carry: str | None, *, asks: bool, fetches: bool) -> str | None:
+    """Return how ledgers are to travel, None for as before; raises LedgerError where there is nothing to fetch from."""
+    chosen = carry or (_ask_for_refs(root) if asks else None)
+    if fetches and chosen != REFS:
+        required_remote(root)
+    return chosen
 
 
 def _ask_for_refs(root: str) -> str | None:

@@ -134,7 +134,8 @@ def forget(run_id: str, at_remote: bool, yes: bool, as_json: bool) -> None:
     """Remove the log of a run that is gone from every worktree and branch; or its ref at the remote.
 
     With the log go the copy of its state, the summaries beside it, and deliveries that wait to be recorded. With
-    --remote the ref's events are fetched into this clone's log before.
+    --remote the ref's events are fetched into this clone's log before; any other clone that has the run restores the
+    ref at its next sync.
 
     \b
     Example: faber-ledger run forget myproject-258-20260105-143022-a1b2c3

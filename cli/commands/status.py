@@ -193,7 +193,7 @@ def _sent(run: Run, found: Found) -> tuple[dict[str, Any], list[str]]:
     consent, sent = consent_of(run.root), Sent(run)
     remote, at = consent.remote if consent else None, utc_text(sent.at) if sent.at else None
     whole = f"{remote} has all of it" if sent.commit else NOT_AGREED if remote is None else "nothing to send yet"
-    parts = [f"last sent to {remote} at {at}" if at else "", found.unsent or ("" if at else whole)]
+    parts = [f"last sent to {sent.remote} at {at}" if at else "", found.unsent or ("" if at else whole)]
     line = "; ".join(filter(None, parts))
     return {"remote": remote, "at": at, "unsent": found.unsent}, [f"Git ref: {line}"]
 

@@ -13,7 +13,7 @@ import click
 
 from faber_ledger.cli.reports.run_list import find_here
 from faber_ledger.cli.sync.arrival import bring_runs, find_remote_run, remote_of, required_remote
-from faber_ledger.cli.sync.carried import exchange_refs
+from faber_ledger.cli.sync.carried import TimeIsUp, exchange_refs
 from faber_ledger.cli.sync.carried_words import carried_data, carried_line, exit_code
 from faber_ledger.cli.sync.exchange import Exchanged, exchange_run
 from faber_ledger.cli.sync.refs import Remote as GitRemote
@@ -60,7 +60,13 @@ class Wanted(NamedTuple):
 @click.option(
     "--all", "every", is_flag=True, help="All runs: those of this clone and, without --push, those of the server."
 )
-@click.option("--push", "only_push", is_flag=True, help="Only send what the server does not have.")
+@click.option(
+    "--push",
+    "only_push",
+    is_flag=True,
+    help="Only send what the server or the remote does not have. What is new in a run's ref enters its log first; no "
+    "state.json is replaced.",
+)
 @click.option("--fetch", "only_fetch", is_flag=True, help="Only take in what this clone does not have.")
 @click.option("--watch", type=click.IntRange(1), metavar="SECONDS", help="Do it again and again, until interrupted.")
 @click.option("--background", is_flag=True, hidden=True)  # the process that hooks start
@@ -184,7 +190,9 @@ def _exchange_refs(
     try:
         runs = runs_here(root) if text is None else [_named_run(remote, root, text)]
         with waiting_for(remote.name):
-            done = exchange_refs(remote, root, runs, warn, sends=wanted.pushes, is_named=text is not None)
+            done = exchange_refs(
+                remote, root, runs, warn, sends=wanted.pushes, takes_state=wanted.fetches, is_named=text is not None
+            )
     except ServerUnavailable as error:
         if not has_server:
             raise
@@ -218,7 +226,7 @@ def _named_run(remote: GitRemote, root: str, text: str) -> Run:
 
 
 def _send_in_background(root: str, pushed_to: str | None) -> int:
-    """Exchange all runs with their git refs, within a minute and without asking anybody.
+    """Exchange all runs with their git refs, within a minute once nobody else does, and without asking anybody.
 
     A hook starts this process, detached; git's own hook, of a push to `pushed_to`, has it started. What could not be
     sent is in the runs' notes, for the next start and for `status`.
@@ -228,11 +236,11 @@ def _send_in_background(root: str, pushed_to: str | None) -> int:
         if consent is not None and pushed_to in (None, consent.remote):
             start_sending(root)
         return 0
-    signal.signal(signal.SIGALRM, _end_background)
-    signal.alarm(BACKGROUND_SECONDS)
     remote = remote_of(root, is_quiet=True)
     if remote is not None:
-        for one in exchange_refs(remote, root, runs_here(root), _say_nothing):
+        done = exchange_refs(remote, root, runs_here(root), _say_nothing, on_begin=_limit_background)
+        signal.alarm(0)
+        for one in done:
             if one.was_lost:
                 what = f"{one.run.run_id}: {remote.name} had lost its ref, which this clone has sent again"
                 report(one.run, _say_nothing, what)
@@ -243,13 +251,18 @@ def _say_nothing(message: str) -> None:
     """Take a warning that nobody reads; what counts is kept for the run's next start."""
 
 
+def _limit_background() -> None:
+    signal.signal(signal.SIGALRM, _end_background)
+    signal.alarm(BACKGROUND_SECONDS)
+
+
 def _end_background(*_: object) -> None:
     """End the git that waits for the remote, so that this process notes why and ends; if it does not, kill both."""
     signal.signal(signal.SIGALRM, lambda *_: os.killpg(0, signal.SIGKILL))
     signal.alarm(GRACE_SECONDS)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.killpg(0, signal.SIGTERM)
-    raise GitFailed(f"no end within {BACKGROUND_SECONDS} s", hint="run `faber-ledger sync`")
+    raise TimeIsUp(f"no end within {BACKGROUND_SECONDS} s")
 
 
 def _exchange_each(remote: Remote, wanted: Wanted) -> Iterator[Exchanged | int]:

@@ -314,7 +314,7 @@ def plan_pre_commit(root: str, asked: bool | None, *, is_project: bool) -> tuple
 def plan_pre_push(root: str, *, is_sent: bool) -> tuple[list[FileChange], list[str]]:
     """Return the change of git's pre-push hook, or what to do where another program owns it.
 
-    It has our lines where a clone sends its ledgers by itself, `is_sent`.
+    It has our lines where a clone sends its ledgers automatically, `is_sent`.
     """
     top = top_of(root)
     if top is None:

@@ -23,7 +23,7 @@ from faber_ledger.runs.kept import kept_run_ids
 from faber_ledger.runs.layouts import find_runs, run_ids
 from faber_ledger.runs.log import has_log, open_run_log
 from faber_ledger.runs.progress import FINISHED
-from faber_ledger.runs.publish import assume_carry, meant_carry, publish
+from faber_ledger.runs.publish import assume_carry, carries_refs, meant_carry, publish, why_not_published
 from faber_ledger.runs.run import CONSENT, REFS, TREE, Run, clone_folder, common_directory, path_in_clone
 
 WHO_READS = (
@@ -54,11 +54,15 @@ def choose_remote(root: str, named: str | None) -> str:
 
 
 class CarryPlan(NamedTuple):
-    """What `init` changes of how ledgers travel: `mode`, None for nothing; with git refs the remote, and who sends."""
+    """What `init` changes of how ledgers travel: `mode`, None for nothing; with git refs the remote, and who sends.
+
+    `leaves_refs` says that this clone's ledgers travelled in git refs, and will travel in the tree.
+    """
 
     mode: str | None
     remote: str = ""
     is_automatic: bool = True
+    leaves_refs: bool = False
 
 
 def plan_carry(root: str, asked: str | None, remote: str | None, auto_send: bool | None) -> CarryPlan:
@@ -71,11 +75,12 @@ def plan_carry(root: str, asked: str | None, remote: str | None, auto_send: bool
     consent = consent_of(root)
     agreed = consent.is_automatic if consent is not None else True
     remote = choose_remote(root, remote) if asked == REFS else ""
+    leaves_refs = asked == TREE and (consent is not None or carries_refs(root))
     assume_carry(root, asked)
-    return CarryPlan(asked, remote, agreed if auto_send is None else auto_send)
+    return CarryPlan(asked, remote, agreed if auto_send is None else auto_send, leaves_refs)
 
 
-def is_sent_by_itself(root: str, plan: CarryPlan) -> bool:
+def is_sent_automatically(root: str, plan: CarryPlan) -> bool:
     """Return whether this clone's hooks start the sending of ledgers once the plan is carried out."""
     consent = sender_of(root)
     return plan.is_automatic if plan.mode == REFS else consent is not None and consent.is_automatic
@@ -108,7 +113,7 @@ def carry_out(root: str, plan: CarryPlan, warn: Callable[[str], None]) -> list[s
         return notes
     if plan.mode == TREE:
         disk.remove(path_in_clone(root, CONSENT) or "")
-        count = _return_to_the_tree(root, warn)
+        count = _return_to_the_tree(root, warn) if plan.leaves_refs else 0
         return (
             [f"{plural(count, 'ledger.db', 'ledger.db files')} written: `git add .fractary`, and commit"]
             if count
@@ -148,7 +153,7 @@ def fetch_here(root: str, say: Callable[[str], None]) -> list[str]:
 
 
 def hint_at_remote(root: str) -> str | None:
-    """Return what a clone without any run can bring from its remote, in words; None where it has one, or asks none.
+    """Return what a clone without any run can bring from its remote, in words; None if nothing, or it asks none.
 
     The remote is asked twice, and has half of `SECONDS_TO_ASK` each time.
     """
@@ -160,6 +165,8 @@ def hint_at_remote(root: str) -> str | None:
             found, branch = list_remote_runs(remote, root), branch_of(root)
     except GitFailed as error:
         return f"this clone has no run, and {remote.name} was not asked: {error.message}"
+    if not found:
+        return None
     here = [one.run_id for one in found if one.branch == branch and one.status not in FINISHED]
     at_work = "is" if len(here) == 1 else "are"
     return (
@@ -199,8 +206,10 @@ def _leave_the_tree(root: str, warn: Callable[[str], None]) -> int:
     taken = [run for run in find_runs(root) if os.path.isfile(run.ledger_path) and take_whole(run, warn)]
     if taken:
         names = "\0".join([run.ledger_path for run in taken])
-        options = ("--cached", "--quiet", "--ignore-unmatch", "--pathspec-from-file=-", "--pathspec-file-nul")
-        git("--literal-pathspecs", "rm", *options, at=root, content=os.fsencode(names))
+        options = ("--ignore-unmatch", "--pathspec-from-file=-", "--pathspec-file-nul")
+        git(
+            "--literal-pathspecs", "rm", "--cached", "--force", "--quiet", *options, at=root, content=os.fsencode(names)
+        )
         for run in taken:
             disk.remove(run.ledger_path)
     return len(taken)
@@ -227,13 +236,21 @@ def _has_all_of(path: str, log: Log) -> bool:
 
 
 def _return_to_the_tree(root: str, warn: Callable[[str], None]) -> int:
-    """Write the logs of the work tree's runs into it, on whatever branch it is, and return how many."""
-    runs = [run for run in find_runs(root) if has_log(run)]
-    for run in runs:
+    """Write the logs of the work tree's runs into it, on whatever branch it is, and return how many were written.
+
+    A file that is barred, as another run's, stays.
+    """
+    count = 0
+    for run in filter(has_log, find_runs(root)):
         try:
             with lock_run(run), open_run_log(run, warn) as opened:
+                why, before = why_not_published(run, None, opened.note, on_purpose=True), opened.note.shape
+                if why is not None:
+                    warn(f"{run.shown(run.ledger_path)} stays: {why}")
+                    continue
                 publish(run, opened, warn)
                 opened.note.save()
+                count += opened.note.shape != before
         except LedgerError as error:
             warn(f"{run.run_id}: {error.message}")
-    return len(runs)
+    return count

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from typing import NamedTuple
 
 from faber_ledger.cli.sync.ref_intake import Warn, absorb_commit
@@ -99,20 +100,20 @@ def bring_runs(remote: Remote, root: str, wanted: list[RemoteRun], warn: Warn) -
     """Fetch runs, absorb their logs, and write the files that are missing here; return those that came.
 
     Of a state that is here only our two blocks change, unless `absorb_commit` takes the ref's. Raises GitFailed; and
-    LedgerError of a single run, while of several one that cannot be absorbed is a warning.
+    what a single run raises, while of several one that cannot be absorbed is a warning.
     """
     remote.fetch([one.name for one in wanted])
     brought = []
-    with read(remote.top, [one.commit for one in wanted]) as commits:
+    with read(remote.top, [remote.fetched(one.name) for one in wanted]) as commits:
         for one, commit in zip(wanted, commits, strict=True):
             state = fields_of(commit.message).get(STATE_PATH, "") if commit is not None else ""
             run = find_run_from(root, one.run_id, state)
             try:
-                absorb_commit(run, one.commit, commit, remote.name, warn)
-            except LedgerError as error:
+                absorb_commit(run, commit, remote.name, warn)
+            except (LedgerError, OSError, sqlite3.Error) as error:
                 if len(wanted) == 1:
                     raise
-                warn(f"{one.run_id}: {error.message}")
+                warn(f"{one.run_id}: {error.message if isinstance(error, LedgerError) else error}")
                 continue
             if not _has_events(run):
                 warn(f"{one.run_id}: the ref has no event that a ledger takes")

@@ -50,6 +50,10 @@ FASTER = "other clones were faster, five times"
 Warn = Callable[[str], None]
 
 
+class TimeIsUp(BaseException):
+    """An exchange has to end now: no run's failure, so nothing that goes on with the next run catches it."""
+
+
 class Carried:
     """What an exchange did to a run: how many events came and went, and `why` it was not sent, if so.
 
@@ -72,35 +76,49 @@ class Carried:
     def fail(self, error: Exception | str) -> None:
         """Note why the run was not sent, and the exit code."""
         self.why = error.message if isinstance(error, LedgerError) else str(error)
+        if isinstance(error, RecursionError):
+            self.why = "its state.json, or another of its files, is nested too deeply"
         self.hint = error.hint if isinstance(error, LedgerError) else None
         self.code = ServerRefused.exit_code if isinstance(error, str) else getattr(error, "exit_code", 1)
 
 
 def exchange_refs(
-    remote: Remote, root: str, runs: Iterable[Run], warn: Warn, *, sends: bool = True, is_named: bool = False
+    remote: Remote,
+    root: str,
+    runs: Iterable[Run],
+    warn: Warn,
+    *,
+    sends: bool = True,
+    takes_state: bool = True,
+    is_named: bool = False,
+    on_begin: Callable[[], None] = lambda: None,
 ) -> list[Carried]:
     """Fetch and absorb the refs of runs, then send what the remote lacks; return what was done with each run.
 
-    One process of a clone does it at a time. A run that was forgotten at the remote is sent only if it `is_named`.
-    Raises ServerUnavailable where git fails, as where the remote does not answer, and Locked.
+    One process of a clone does it at a time, and calls `on_begin` when its turn has come. A run that was forgotten at
+    the remote is sent only if it `is_named`. Raises ServerUnavailable where git fails, as where the remote does not
+    answer, and Locked.
     """
     found = {ref_name(run.run_id): Carried(run) for run in runs}
     with lock_sending(root):
         try:
+            on_begin()
             for one in found.values() if sends else ():
-                _record_waiting(one, warn)
+                record_waiting(one.run, warn)
+                one.waiting = len(list_waiting(one.run))
             left, before = dict(found), dict[str, str]()
             for _ in range(ROUNDS):
                 there = remote.heads()
                 left = _drop_unmoved(remote, left, before, there)
                 before = there
-                left = _absorb_all(remote, left, there, warn)
+                left = _absorb_all(remote, left, there, warn, takes_state=takes_state)
                 left = _send_all(remote, left, there, warn, is_named=is_named) if sends else {}
                 if not left:
                     break
-        except GitFailed as error:
-            _note_problem(found.values(), remote, error.message)
-            raise unavailable(remote, error) from error
+        except (GitFailed, TimeIsUp) as error:
+            failure = error if isinstance(error, GitFailed) else GitFailed(str(error), hint="run `faber-ledger sync`")
+            _note_problem(found.values(), remote, failure.message)
+            raise unavailable(remote, failure) from error
         _note_problem([one for one in found.values() if one.why is not None], remote, "")
     return list(found.values())
 
@@ -129,14 +147,13 @@ def _drop_unmoved(
     return behind
 
 
-def _record_waiting(one: Carried, warn: Warn) -> None:
-    """Record the deliveries that wait, so that they are sent, too; warn if that fails."""
+def record_waiting(run: Run, warn: Warn) -> None:
+    """Record the deliveries that wait, so that they are sent, too; warn if that fails: the log is sent as it is."""
     try:
-        if list_waiting(one.run):
-            drain_waiting(one.run, now(), warn=warn)
-    except (LedgerError, sqlite3.Error, OSError) as error:
-        warn(f"{one.run.run_id}: what waits cannot be recorded: {error}")
-    one.waiting = len(list_waiting(one.run))
+        if list_waiting(run):
+            drain_waiting(run, now(), warn=warn)
+    except (LedgerError, sqlite3.Error, OSError, RecursionError) as error:
+        warn(f"{run.run_id}: what waits cannot be recorded: {error}")
 
 
 def _note_problem(failed: Iterable[Carried], remote: Remote, message: str) -> None:
@@ -151,22 +168,26 @@ def _note_problem(failed: Iterable[Carried], remote: Remote, message: str) -> No
 # What comes
 
 
-def _absorb_all(remote: Remote, runs: dict[str, Carried], there: dict[str, str], warn: Warn) -> dict[str, Carried]:
-    """Fetch the refs that have changed at the remote, and absorb their ledgers.
+def _absorb_all(
+    remote: Remote, runs: dict[str, Carried], there: dict[str, str], warn: Warn, *, takes_state: bool
+) -> dict[str, Carried]:
+    """Fetch the refs that have changed at the remote, and absorb their ledgers; `there` gets what they had then.
 
     Return the runs that may be sent: not those of which the remote may have what this clone could not absorb.
     """
     wanted = [name for name in runs if name in there and Sent(runs[name].run).commit != there[name]]
     new = _fetch(remote, runs, wanted)
     failed = {*wanted} - {*new}
-    with read(remote.top, [there[name] for name in new]) as commits:
+    with read(remote.top, [remote.fetched(name) for name in new]) as commits:
         for name, commit in zip(new, commits, strict=True):
             one = runs[name]
             try:
-                taken = absorb_commit(one.run, there[name], commit, remote.name, warn, may_purge=one.may_purge)
+                options = {"may_purge": one.may_purge, "takes_state": takes_state}
+                taken = absorb_commit(one.run, commit, remote.name, warn, **options)
+                there[name] = commit.name if commit is not None else there[name]
                 one.fetched += taken.added
                 one.state = taken.state or one.state
-            except (LedgerError, sqlite3.Error, OSError) as error:
+            except (LedgerError, sqlite3.Error, OSError, RecursionError) as error:
                 one.fail(error)
                 failed.add(name)
     return {name: one for name, one in runs.items() if name not in failed}
@@ -209,9 +230,10 @@ def _send_all(
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
         prepared: dict[str, Prepared] = {}
         for name, one in runs.items():
+            one.why, one.hint, one.code = None, None, 0  # what the round before said
             try:
                 found = _prepare(remote, one, there.get(name, ""), folder, warn, is_named=is_named)
-            except (LedgerError, sqlite3.Error, OSError) as error:
+            except (LedgerError, sqlite3.Error, OSError, RecursionError) as error:
                 one.fail(error)
                 continue
             if found is not None:

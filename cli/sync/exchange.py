@@ -7,16 +7,16 @@ does, this clone's files are whole, and the next exchange completes this one.
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any, Literal, NamedTuple
 
+from faber_ledger.cli.sync.carried import record_waiting
 from faber_ledger.cli.sync.intake import Progress, Taken, take_new
 from faber_ledger.cli.ui.progress import progress_bars
 from faber_ledger.cli.ui.server import pick_server_run, server_address
 from faber_ledger.cli.ui.words import events_shown
-from faber_ledger.ledger.clock import now, seconds_of, utc_text
+from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.encoding import ID, PAYLOAD, ROW, SEQ, sha256, split_hashes
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
 from faber_ledger.ledger.log import Log
@@ -35,7 +35,6 @@ from faber_ledger.postgres.project import Remote, find_project, newest_event, op
 from faber_ledger.postgres.server import open_server, tell_readers
 from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.recording.insertion import write_blocks
-from faber_ledger.recording.recording import drain_waiting
 from faber_ledger.recording.server_state import content_of, write_missing_state
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.kept import run_here
@@ -94,7 +93,7 @@ def exchange_run(
         taken = take_new(remote, run, note, warn, progress)
         conflicts.update(taken.conflicts)
     if pushes:
-        _record_waiting(run, warn)
+        record_waiting(run, warn)
     if not lacks_ledger(run):
         if pushes:
             pushed, refused = _push(remote, run, note, progress)
@@ -112,14 +111,6 @@ def exchange_run(
     return Exchanged(
         run.run_id, taken.added, pushed, taken.left_out, sorted(conflicts), moved, left, code or int(left > 0)
     )
-
-
-def _record_waiting(run: Run, warn: Callable[[str], None]) -> None:
-    """Record the deliveries that wait, so that they are pushed, too; warn if that fails: the log is pushed as it is."""
-    try:
-        drain_waiting(run, now(), warn=warn)
-    except (LedgerError, sqlite3.Error, OSError) as error:
-        warn(f"{run.run_id}: what waits cannot be recorded: {error}")
 
 
 def _read_checked_note(remote: Remote, run: Run) -> Note:

@@ -38,40 +38,47 @@ def forget_at_remote(remote: Remote, run: Run, warn: Warn, *, is_sure: bool) -> 
             if name not in there:
                 hint = "run `faber-ledger run list --remote`"
                 raise RunNotFound(f"{remote.name} has no ref of {run.run_id}", hint=hint)
-            found = _fetch(remote, run, there[name], warn)
+            found, tip = _fetch(remote, run, there[name], warn)
             if not is_sure:
                 what = f"this would delete {SENT}{name} at {remote.name}, with {found.has}"
                 raise LedgerError(what, hint="--yes deletes it there, and nothing here")
-            pushed = remote.push([Push(name, "", there[name])])[name]
+            sent = Sent(run)
+            was_forgotten, sent.is_forgotten = sent.is_forgotten, True
+            sent.save()  # first: a deletion whose answer is lost is not undone by the next sync
+            pushed = remote.push([Push(name, "", tip)])[name]
             if pushed.why is not None:
+                sent.is_forgotten = was_forgotten
+                sent.save()
                 hint = "delete it where the remote is hosted"
                 raise ServerRefused(f"{remote.name} keeps the ref: {pushed.why}", hint=hint)
             delete_refs(remote.top, [remote.fetched(name), SENT + name])
         except GitFailed as error:
             raise unavailable(remote, error) from error
-        sent = Sent(run)
         sent.commit, sent.heads, sent.events, sent.log, sent.problem = "", "", 0, None, ""
-        sent.is_forgotten = True
         sent.save(is_purged=True)
     return found
 
 
-def _fetch(remote: Remote, run: Run, tip: str, warn: Warn) -> Forgotten:
-    """Fetch a ref and absorb it; one that cannot be absorbed may be what is to be deleted."""
+def _fetch(remote: Remote, run: Run, tip: str, warn: Warn) -> tuple[Forgotten, str]:
+    """Fetch a ref and absorb it; one that cannot be absorbed may be what is to be deleted.
+
+    Return also which commit that is, as the ref may have been replaced since it was at `tip`.
+    """
     remote_name, events = remote.name, 0
     try:
         remote.fetch([ref_name(run.run_id)])
-        with read(remote.top, [tip]) as commits:
+        with read(remote.top, [remote.fetched(ref_name(run.run_id))]) as commits:
             commit = next(commits)
+            tip = commit.name if commit is not None else tip
             events = len(event_ids(commit.files.get(LEDGER, ""))) if commit is not None else 0
-            absorb_commit(_placed(run, commit), tip, commit, remote_name, warn)
+            absorb_commit(_placed(run, commit), commit, remote_name, warn)
     except (LedgerError, sqlite3.Error, OSError) as error:
         why = error.message if isinstance(error, LedgerError) else str(error)
-        return Forgotten(f"{events_shown(events)}, which this clone does not have: {why}", events)
+        return Forgotten(f"{events_shown(events)}, which this clone does not have: {why}", events), tip
     absent = events - Sent(run).events
     if absent:
-        return Forgotten(f"{events_shown(events)}, {absent} of which this clone's log does not have", events)
-    return Forgotten(f"{events_shown(events)}, all of them in this clone's log", events)
+        return Forgotten(f"{events_shown(events)}, {absent} of which this clone's log does not have", events), tip
+    return Forgotten(f"{events_shown(events)}, all of them in this clone's log", events), tip
 
 
 def _placed(run: Run, commit: Commit | None) -> Run:

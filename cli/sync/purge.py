@@ -7,16 +7,13 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from faber_ledger.cli.sync.arrival import remote_of
-from faber_ledger.cli.sync.carried import LOCK_SECONDS, Warn, exchange_refs
+from faber_ledger.cli.sync.carried import Warn, exchange_refs, lock_sending
 from faber_ledger.cli.sync.ref_versions import may_have_event, reaches_payload, refs_here
 from faber_ledger.cli.sync.refs import SENT, Remote, delete_refs, ref_name
-from faber_ledger.ledger.disk import RunLock
 from faber_ledger.ledger.errors import LedgerError, Locked
-from faber_ledger.runs.carry import LOCK
-from faber_ledger.runs.clone import make_below
 from faber_ledger.runs.git_command import top_of
 from faber_ledger.runs.publish import carries_refs
-from faber_ledger.runs.run import Run, clone_folder, path_in_clone
+from faber_ledger.runs.run import Run
 from faber_ledger.runs.sent import Sent
 
 
@@ -56,6 +53,12 @@ def purge_refs(run: Run, event: str, warn: Warn) -> Purge:
     except (LedgerError, OSError) as error:
         return Purge(problem=f"git's refs may still reach what was redacted: {error}", hint="redact the event again")
     remote, sent = remote_of(run.root), Sent(run)
+    if remote is None and sent.commit and may_have_event(top, sent.commit, event):
+        problem = f"{sent.remote} may still have what was redacted: this clone sends no ledgers to it any more"
+        hint = (
+            "`faber-ledger init --carry refs` and the same redaction replace the ref; or delete it where it is hosted"
+        )
+        return Purge(False, sent.remote, problem, hint)
     if remote is None or not sent.must_purge or sent.is_forgotten:
         return Purge()
     hint = f"run `faber-ledger sync {run.run_id}` as soon as it can be reached"
@@ -86,9 +89,8 @@ def _forget_here(run: Run, top: str, event: str) -> None:
     if not carries_refs(run.root) and not refs_here(top, ref_name(run.run_id)):
         return
     note_due(run, event)
-    make_below(run.root, clone_folder(run.root) or run.root, durable=False)
     try:
-        with RunLock(path_in_clone(run.root, LOCK) or "", LOCK_SECONDS):
+        with lock_sending(run.root):
             _purge_here(run, top, event)
     except Locked:
         _purge_here(run, top, event)

@@ -28,6 +28,7 @@ from faber_ledger.runs.sent import Sent
 from faber_ledger.runs.set_aside import report
 from faber_ledger.runs.state_file import read_state
 from faber_ledger.runs.state_merge import merge_states
+from faber_ledger.runs.tree_note import shape_of
 
 Warn = Callable[[str], None]
 
@@ -40,17 +41,19 @@ class Taken(NamedTuple):
 
 
 def absorb_commit(
-    run: Run, name: str, commit: Commit | None, remote: str, warn: Warn, *, may_purge: bool = True
+    run: Run, commit: Commit | None, remote: str, warn: Warn, *, may_purge: bool = True, takes_state: bool = True
 ) -> Taken:
     """Absorb a commit's ledger, note what the remote has, and take its state; return what came.
 
     A payload in it that is redacted here makes the next sending replace the ref, if that `may_purge`. Raises
     LedgerError, NewerFormat among them, where the ref is not one that this clone may continue.
     """
-    files, added, is_all, is_changed = _check(run, commit, remote).files, 0, False, False
+    checked, added, is_changed = _check(run, commit, remote), 0, False
+    files = checked.files
+    whole: tuple[float, list[int] | None] | None = None  # when the remote had all of the log, and its file then
     sent = Sent(run)
     base = sent.commit
-    sent.remote, sent.commit, sent.heads, sent.events, sent.log = remote, name, "", 0, None
+    sent.remote, sent.commit, sent.heads, sent.events, sent.log = remote, checked.name, "", 0, None
     theirs = state_of(files.get(STATE))
     sent.updated_at, sent.has_metadata, sent.problem = time_of(theirs), METADATA in files, ""
     if LEDGER in files:
@@ -60,18 +63,20 @@ def absorb_commit(
             added = opened.log.count_events() - before
             ours = {found for (found,) in opened.log.connection.execute("SELECT id FROM event")}
             sent.events = len(ours & event_ids(files[LEDGER]))
-            is_all = sent.heads == opened.log.heads_text()
+            if sent.heads == opened.log.heads_text():
+                whole = now(), shape_of(run.log_path)
             sent.must_purge |= may_purge and _has_redacted(opened.log, files[LEDGER])
         is_changed = bool(added or opened.restored or opened.redacted)
         if opened.redacted:
             delete_refs(run.root, [SENT + ref_name(run.run_id)])  # what this clone has sent reaches the payload
-    state = _take_state(run, sent, theirs, base, remote, warn)
+    state = _take_state(run, sent, theirs, base, remote, warn, takes=takes_state)
     if is_changed or state:
         write_blocks(run, warn=warn)
-    if is_all:
-        sent.noted_at = now()
+    if whole is not None:
+        sent.noted_at, log = whole
         if not is_state_due(run, sent):
-            sent.note_files(run)
+            sent.log = log
+            sent.note_state(run)
     sent.save()
     return Taken(added, state)
 
@@ -107,14 +112,18 @@ def _check_format(path: str, remote: str) -> None:
 def _has_redacted(log: Log, path: str) -> bool:
     """Return whether a fetched ledger has a payload that the log's redactions have removed."""
     gone = effective_redactions(log.connection)
+    if not gone:
+        return False
     try:
-        with open_untrusted(path, check_values=False) if gone else log as fetched:
+        with open_untrusted(path, check_values=False) as fetched:
             return any([row[PAYLOAD] is not None for name in gone for row in rows_named(fetched, name)])
     except (LedgerError, OSError, sqlite3.Error):
         return False
 
 
-def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], base: str, remote: str, warn: Warn) -> str:
+def _take_state(
+    run: Run, sent: Sent, theirs: dict[str, Any], base: str, remote: str, warn: Warn, *, takes: bool
+) -> str:
     """Replace a state that git does not track by the ref's, or by the merge of both if both have changed since `base`.
 
     `base` is the commit that was exchanged before. Return what the state is then, empty if ours stays.
@@ -134,6 +143,10 @@ def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], base: str, remote:
             return ""
         if sent.digest != found:
             return _merge_state(run, sent, ours, theirs, base, warn)
+        if not takes:
+            again = f"which `--push` leaves: `faber-ledger run resume {run.run_id}` takes it"
+            warn(f"{run.run_id}: the state at {remote} is newer ({words}) than the one here, {again}")
+            return ""
         with read_log(run) as log:
             if not is_older and replace_state(run, content_of(theirs), content_of(ours), log, warn):
                 sent.digest = others

@@ -251,18 +251,19 @@ def _write_version(given: IO[bytes], version: Version, number: int) -> None:
 
 
 class Commit(NamedTuple):
-    """A commit of a ref: its message, and the paths of its files by name."""
+    """A commit of a ref: its name, its message, and the paths of its files by name."""
 
+    name: str
     message: str
     files: dict[str, str]
 
 
 @contextmanager
 def read(top: str, commits: list[str]) -> Iterator[Iterator[Commit | None]]:
-    """Read commits, their files into private ones: yield an iterator of them, None for what is not a commit.
+    """Read commits, or what refs have now, with their files: yield an iterator of them, None for what is not a commit.
 
-    A file that is none, or is larger than `LARGEST`, is left out. One process of git does it for all of them. The
-    iterator raises GitFailed.
+    The files are private ones. A file that is none, or is larger than `LARGEST`, is left out. One process of git does
+    it for all of them. The iterator raises GitFailed.
     """
     if not commits:
         yield iter(())
@@ -278,19 +279,20 @@ def read(top: str, commits: list[str]) -> Iterator[Iterator[Commit | None]]:
 
 def _read_commit(process: subprocess.Popen[bytes], folder: str, commit: str) -> Commit | None:
     path = os.path.join(folder, "commit")
-    if not _read_object(process, commit, b"commit", path, LARGEST_COMMIT):
+    name = _read_object(process, commit, b"commit", path, LARGEST_COMMIT)
+    if not name:
         return None
     with open(path, encoding="utf-8", errors="replace") as file:
-        found = Commit(file.read().partition("\n\n")[2][:LONGEST_MESSAGE], {})
-    for name, largest in LARGEST.items():
-        path = os.path.join(folder, name)
-        if _read_object(process, f"{commit}:{name}", b"blob", path, largest):
-            found.files[name] = path
+        found = Commit(name, file.read().partition("\n\n")[2][:LONGEST_MESSAGE], {})
+    for file_name, largest in LARGEST.items():
+        path = os.path.join(folder, file_name)
+        if _read_object(process, f"{name}:{file_name}", b"blob", path, largest):
+            found.files[file_name] = path
     return found
 
 
-def _read_object(process: subprocess.Popen[bytes], name: str, kind: bytes, path: str, largest: int) -> bool:
-    """Write an object into a file, and return whether it is of that kind and not too large; raises GitFailed."""
+def _read_object(process: subprocess.Popen[bytes], name: str, kind: bytes, path: str, largest: int) -> str:
+    """Write an object into a file, and return its id, empty if it is of another kind or too large; raises GitFailed."""
     given, printed = process.stdin, process.stdout
     assert given is not None
     assert printed is not None
@@ -302,7 +304,7 @@ def _read_object(process: subprocess.Popen[bytes], name: str, kind: bytes, path:
     if not words:
         raise GitFailed("`git cat-file` failed", hint="see what `git fsck` says")
     if len(words) != 3 or not words[2].isdigit():
-        return False  # there is no such object
+        return ""  # there is no such object
     is_wanted, left = words[1] == kind and int(words[2]) <= largest, int(words[2]) + 1
     with open(path if is_wanted else os.devnull, "wb") as file:
         while left:
@@ -311,7 +313,7 @@ def _read_object(process: subprocess.Popen[bytes], name: str, kind: bytes, path:
                 raise GitFailed("`git cat-file` failed", hint="see what `git fsck` says")
             left -= len(piece)
             file.write(piece if left else piece[:-1])
-    return is_wanted
+    return words[0].decode() if is_wanted else ""
 
 
 def delete_refs(top: str, refs: Iterable[str]) -> None:

@@ -86,7 +86,7 @@ def files_to_send(remote: Remote, run: Run, sent: Sent, parent: str) -> tuple[di
             files.setdefault(METADATA, metadata)
         try:
             state = parse_state(run, there.get(STATE, b"")).value if is_newer else state
-        except LedgerError:
+        except (LedgerError, RecursionError):
             pass  # ours is better than one that nobody can read
     if state and state is ours:
         sent.digest = digest_of(state)

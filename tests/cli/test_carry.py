@@ -191,6 +191,51 @@ def test_a_ledger_that_the_log_refuses_stays(laptop: Project) -> None:
     assert "did not enter the log" in laptop.faber("verify").stdout
 
 
+def test_a_ledger_that_is_staged_leaves_the_index(laptop: Project) -> None:
+    laptop.deliver(START, session_id="staged")
+    laptop.deliver(END, session_id="staged")
+    laptop.git("add", LEDGER)
+    laptop.deliver(START, session_id="not staged")
+    laptop.deliver(END, session_id="not staged")
+    done = laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    assert done.returncode == 0, done.stderr
+    assert LEDGER not in laptop.git("ls-files")
+
+
+def test_a_switch_back_leaves_a_ledger_of_a_newer_program(laptop: Project) -> None:
+    content = (laptop.root / LEDGER).read_bytes()
+    laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    (laptop.root / LEDGER).write_bytes(content)
+    with sqlite3.connect(laptop.root / LEDGER) as ledger:
+        ledger.execute("PRAGMA user_version = 99")
+    newer = (laptop.root / LEDGER).read_bytes()
+    done = laptop.faber("init", "--git-only", "--carry", "tree")
+    assert f"{LEDGER} stays: the file there is of a newer format" in done.stderr
+    assert "written" not in done.stderr
+    assert (laptop.root / LEDGER).read_bytes() == newer
+
+
+def test_who_stays_with_the_tree_gets_no_ledger_written(laptop: Project) -> None:
+    laptop.write(LEDGER, "")
+    laptop.faber("init", "--git-only", "--carry", "tree")
+    assert (laptop.root / LEDGER).read_bytes() == b""
+
+
+def test_init_reports_before_it_says_that_nobody_answers(laptop: Project) -> None:
+    laptop.git("remote", "set-url", "origin", "../gone.git")
+    done = laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send", "--fetch")
+    assert (done.returncode, "next: commit" in done.stdout) == (13, True), done.stderr
+    assert "this clone sends its ledgers to origin" in done.stderr
+    assert laptop.faber("init", "--git-only", "--carry", "tree", "--fetch").returncode == 2
+
+
+def test_a_fetch_without_a_consent_changes_nothing(laptop: Project) -> None:
+    (laptop.root / ".fractary/.gitattributes").unlink()
+    done = laptop.faber("init", "--git-only", "--fetch")
+    assert (done.returncode, "exchanges no ledgers" in done.stderr) == (1, True)
+    assert not (laptop.root / ".fractary/.gitattributes").exists()
+
+
 def test_a_project_that_ignores_states_switches_back(laptop: Project) -> None:
     laptop.git("rm", "--cached", "--quiet", "-r", ".fractary/runs")
     laptop.write(".gitignore", "state.json\nmetadata.json\n")

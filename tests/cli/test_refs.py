@@ -227,6 +227,72 @@ exec git "$@"
     git.chmod(0o755)
 
 
+def test_what_a_faster_clone_completed_is_not_unsent(one: CarriedClone) -> None:
+    one.sync()
+    two = one.second("two")
+    one.work("second")
+    log = one.private(RUN) / "log.db"
+    wrapper = one.root.parent / "wrapper"
+    wrapper.mkdir()
+    (wrapper / "git").write_text(
+        f"""#!/bin/sh
+PATH=${{PATH#*:}}
+for word in "$@"; do
+  if [ "$word" = push ] && [ ! -e {wrapper}/done ]; then
+    touch {wrapper}/done
+    {{
+      cd {one.origin.root}
+      tree=$({{ git ls-tree {SENT}{RUN} | grep -v ledger.db; printf '100644 blob %s\\tledger.db\\n' \\
+        "$(git hash-object -w {log})"; }} | git mktree)
+      message=$(git log -1 --format=%B {SENT}{RUN})
+      git update-ref {SENT}{RUN} "$(git commit-tree $tree -p {SENT}{RUN} -m "$message")"
+      cd {one.root}
+    }} > /dev/null
+  fi
+done
+exec git "$@"
+"""
+    )
+    (wrapper / "git").chmod(0o755)
+    said = one.sync(path=f"{wrapper}:{one.environment['PATH']}").stdout
+    assert (wrapper / "done").exists()
+    assert "not sent" not in said
+    assert "not sent" not in one.faber("status").stdout
+    assert one.origin.ids() == one.log_ids()
+    assert two.sync().returncode == 0
+
+
+def test_a_ref_that_is_replaced_during_the_fetch_is_read(one: CarriedClone) -> None:
+    two = one.second("two")
+    two.sync()
+    one.sync()
+    two.sync()
+    two.work("by two")
+    two.sync()
+    wrapper = one.root.parent / "wrapper"
+    wrapper.mkdir()
+    (wrapper / "git").write_text(
+        f"""#!/bin/sh
+PATH=${{PATH#*:}}
+for word in "$@"; do
+  if [ "$word" = fetch ] && [ ! -e {wrapper}/done ]; then
+    touch {wrapper}/done
+    message=$(git -C {one.origin.root} log -1 --format=%B {SENT}{RUN})
+    commit=$(git -C {one.origin.root} commit-tree {SENT}{RUN}^{{tree}} -m "$message")
+    git -C {one.origin.root} update-ref {SENT}{RUN} $commit
+  fi
+done
+exec git "$@"
+"""
+    )
+    (wrapper / "git").chmod(0o755)
+    one.work("second")
+    one.sync(path=f"{wrapper}:{one.environment['PATH']}")
+    assert (wrapper / "done").exists()
+    assert "by two" in one.clients()
+    assert one.origin.ids() == one.log_ids()
+
+
 @pytest.mark.parametrize(("times", "code"), [(4, 0), (5, 14)])
 def test_a_faster_clone_is_answered_five_times(one: CarriedClone, times: int, code: int) -> None:
     one.sync()

@@ -69,3 +69,13 @@ def test_a_ref_that_nobody_can_absorb_is_deleted_all_the_same(one: CarriedClone)
     assert "belongs to another run" in one.call(*one.command("run", "forget", "--remote", RUN)).stderr
     one.faber("run", "forget", "--remote", RUN, "--yes")
     assert one.origin.heads() == {}
+
+
+def test_no_ref_is_deleted_before_that_is_noted(one: CarriedClone) -> None:
+    one.sync()
+    before = one.origin.heads()
+    note = one.private(RUN) / "sent.json"
+    note.unlink()
+    note.mkdir()
+    one.faber("run", "forget", "--remote", RUN, "--yes", code=1)
+    assert one.origin.heads() == before

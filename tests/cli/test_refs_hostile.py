@@ -97,6 +97,15 @@ def test_one_bad_ref_does_not_stop_the_others(one: CarriedClone) -> None:
     assert one.origin.has(one, SHOP)
 
 
+def test_one_deep_state_does_not_stop_the_others(one: CarriedClone) -> None:
+    one.work("second")
+    one.add_run(SHOP)
+    deep = json.dumps({**one.state, "updated_at": "2027-01-01T00:00:00Z"})[:-1]
+    one.state_path.write_text(f'{deep}, "deep": {"[" * 900}{"]" * 900}}}')
+    assert f"{RUN}: not sent: its state.json, or another of its files, is nested too deeply" in one.sync(code=1).stdout
+    assert one.origin.has(one, SHOP)
+
+
 def test_a_ledger_that_is_too_large_is_not_read(one: CarriedClone) -> None:
     one.origin.put({"ledger.db": one.origin.content("ledger.db")})
     command = [sys.executable, "-c", LIMITED, "sync"]
