@@ -11,6 +11,7 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import NamedTuple
 
 from faber_ledger.cli.sync.ref_intake import absorb_commit
@@ -162,7 +163,8 @@ def _note_problem(failed: Iterable[Carried], remote: Remote, message: str) -> No
         sent = Sent(one.run)
         if not lacks_ledger(one.run) and not sent.is_forgotten and not sent.is_whole(one.run, remote.name):
             sent.problem = message or one.why or ""
-            sent.save()
+            with suppress(OSError):  # the note that is there says what must last
+                sent.save()
 
 
 # What comes
@@ -263,7 +265,8 @@ def _fetch_again(runs: dict[str, Carried], prepared: dict[str, Prepared], error:
         runs[name].fail(error)
         sent = Sent(runs[name].run)
         sent.commit = ""
-        sent.save()
+        with suppress(OSError):
+            sent.save()
     return {name: runs[name] for name in prepared}
 
 
