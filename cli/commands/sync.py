@@ -64,8 +64,8 @@ class Wanted(NamedTuple):
     "--push",
     "only_push",
     is_flag=True,
-    help="Only send what the server or the remote does not have. What is new in a run's ref enters its log first; no "
-    "state.json is replaced.",
+    help="Only send what the server or the remote does not have. What is new in a run's ref "
+    "is taken first, its state.json too.",
 )
 @click.option("--fetch", "only_fetch", is_flag=True, help="Only take in what this clone does not have.")
 @click.option("--watch", type=click.IntRange(1), metavar="SECONDS", help="Do it again and again, until interrupted.")
@@ -190,9 +190,7 @@ def _exchange_refs(
     try:
         runs = runs_here(root) if text is None else [_named_run(remote, root, text)]
         with waiting_for(remote.name):
-            done = exchange_refs(
-                remote, root, runs, warn, sends=wanted.pushes, takes_state=wanted.fetches, is_named=text is not None
-            )
+            done = exchange_refs(remote, root, runs, warn, sends=wanted.pushes, is_named=text is not None)
     except ServerUnavailable as error:
         if not has_server:
             raise

@@ -90,7 +90,6 @@ def exchange_refs(
     warn: Warn,
     *,
     sends: bool = True,
-    takes_state: bool = True,
     is_named: bool = False,
     on_begin: Callable[[], None] = lambda: None,
 ) -> list[Carried]:
@@ -112,7 +111,7 @@ def exchange_refs(
                 there = remote.heads()
                 left = _drop_unmoved(remote, left, before, there)
                 before = there
-                left = _absorb_all(remote, left, there, warn, takes_state=takes_state)
+                left = _absorb_all(remote, left, there, warn)
                 left = _send_all(remote, left, there, warn, is_named=is_named) if sends else {}
                 if not left:
                     break
@@ -170,9 +169,7 @@ def _note_problem(failed: Iterable[Carried], remote: Remote, message: str) -> No
 # What comes
 
 
-def _absorb_all(
-    remote: Remote, runs: dict[str, Carried], there: dict[str, str], warn: Warn, *, takes_state: bool
-) -> dict[str, Carried]:
+def _absorb_all(remote: Remote, runs: dict[str, Carried], there: dict[str, str], warn: Warn) -> dict[str, Carried]:
     """Fetch the refs that have changed at the remote, and absorb their ledgers; `there` gets what they had then.
 
     Return the runs that may be sent: not those of which the remote may have what this clone could not absorb.
@@ -184,8 +181,7 @@ def _absorb_all(
         for name, commit in zip(new, commits, strict=True):
             one = runs[name]
             try:
-                options = {"may_purge": one.may_purge, "takes_state": takes_state}
-                taken = absorb_commit(one.run, commit, remote.name, warn, **options)
+                taken = absorb_commit(one.run, commit, remote.name, warn, may_purge=one.may_purge)
                 there[name] = commit.name if commit is not None else there[name]
                 one.fetched += taken.added
                 one.state = taken.state or one.state

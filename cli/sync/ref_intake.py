@@ -40,9 +40,7 @@ class Taken(NamedTuple):
     state: str
 
 
-def absorb_commit(
-    run: Run, commit: Commit | None, remote: str, warn: Warn, *, may_purge: bool = True, takes_state: bool = True
-) -> Taken:
+def absorb_commit(run: Run, commit: Commit | None, remote: str, warn: Warn, *, may_purge: bool = True) -> Taken:
     """Absorb a commit's ledger, note what the remote has, and take its state; return what came.
 
     A payload in it that is redacted here makes the next sending replace the ref, if that `may_purge`. Raises
@@ -69,7 +67,7 @@ def absorb_commit(
         is_changed = bool(added or opened.restored or opened.redacted)
         if opened.redacted:
             delete_refs(run.root, [SENT + ref_name(run.run_id)])  # what this clone has sent reaches the payload
-    state = _take_state(run, sent, theirs, base, remote, warn, takes=takes_state)
+    state = _take_state(run, sent, theirs, base, remote, warn)
     if is_changed or state:
         write_blocks(run, warn=warn)
     if whole is not None:
@@ -121,9 +119,7 @@ def _has_redacted(log: Log, path: str) -> bool:
         return False
 
 
-def _take_state(
-    run: Run, sent: Sent, theirs: dict[str, Any], base: str, remote: str, warn: Warn, *, takes: bool
-) -> str:
+def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], base: str, remote: str, warn: Warn) -> str:
     """Replace a state that git does not track by the ref's, or by the merge of both if both have changed since `base`.
 
     `base` is the commit that was exchanged before. Return what the state is then, empty if ours stays.
@@ -143,10 +139,6 @@ def _take_state(
             return ""
         if sent.digest != found:
             return _merge_state(run, sent, ours, theirs, base, warn)
-        if not takes:
-            again = f"which `--push` leaves: `faber-ledger run resume {run.run_id}` takes it"
-            warn(f"{run.run_id}: the state at {remote} is newer ({words}) than the one here, {again}")
-            return ""
         with read_log(run) as log:
             if not is_older and replace_state(run, content_of(theirs), content_of(ours), log, warn):
                 sent.digest = others

@@ -63,17 +63,15 @@ def test_a_newer_state_replaces_one_that_nobody_changed(one: CarriedClone, way: 
     assert one.sync().stdout.count("state.json") == 0
 
 
-def test_a_push_alone_leaves_an_older_state(one: CarriedClone) -> None:
+def test_a_push_alone_merges_before_it_sends(one: CarriedClone) -> None:
     two = bring(one)
     two.sync()
     advance(one)
     one.sync()
-    before = two.state
-    done = two.sync("--push")
-    assert "is newer (in_progress, evaluate) than the one here, which `--push` leaves: `faber-ledger run" in done.stderr
-    assert two.state == before
-    two.faber("run", "resume", RUN, "--yes")
-    assert two.state["current_phase"] == "evaluate"
+    two.change(work_id="ours", updated_at=LATEST)
+    two.sync("--push")
+    sent = json.loads(one.origin.content("state.json"))
+    assert (sent["work_id"], sent["current_phase"]) == ("ours", "evaluate")
 
 
 def test_a_session_here_does_not_keep_an_older_state(one: CarriedClone) -> None:
