@@ -92,7 +92,8 @@ def pack(
     told = _summary_text(summary, COMMAND_BUDGET)
     texts = [errors, position["text"], warnings, _notes_text(notes, COMMAND_BUDGET), told]
     artifacts = Artifacts(parts, not_loaded or [], state or {}, position, is_by_need=budget <= BY_NEED)
-    artifacts.choose(room - sum(map(units, texts[:3])), room)
+    after = artifacts.limit(texts[3], MAX_NOTES) + artifacts.limit(told, MAX_TOLD)
+    artifacts.choose(room - sum(map(units, texts[:3])), room, after)
     for_position = min(units(position["text"]), room - units(errors))
     more = _also_text(also or [], budget // 8)
     sections: dict[str, Section] = {
@@ -238,13 +239,25 @@ class Artifacts:
         """Return the units that a text would like."""
         return min(units(text), most) if self._is_by_need else units(text)
 
-    def choose(self, left: int, room: int) -> None:
-        """Choose the artifacts that have room, the most important first; the others are only named."""
+    def choose(self, left: int, room: int, after: int) -> None:
+        """Choose the artifacts that have room, the most important first; the others are only named.
+
+        `after` are the units that notes and a summary would like.
+        """
         shown = [part for part in self._parts if not (part.get("deferred") or part.get("is_state"))]
         lines = self._lines({part["artifact_id"] for part in self._parts if part.get("is_state")} | set(_ids(shown)))
         self.state, self.reading = self._state_section(room), self._reading_section(room)
         left -= self.state[1] + min(sum([units(line) for _, line, _ in lines]), int(room * LIST_SHARE))
-        left -= self.reading[1] + ROOM_FOR_MORE
+        left -= ROOM_FOR_MORE
+        is_long = any([len(part["content"]) > MAX_WHOLE and self._focus.must_be_read(part) for part in shown])
+        if is_long or self._choose(shown, left) < after or self._are_missing(shown, self._bodies):
+            self._choose(shown, left - self.reading[1])
+        places = {name: at for at, name in enumerate(_ids(self._parts))}
+        self._bodies.sort(key=lambda body: places[body.part["artifact_id"]])
+
+    def _choose(self, shown: list[Part], left: int) -> int:
+        """Choose among artifacts, and return what is left if each has all that it wants."""
+        self._bodies = []
         free = left  # what the wishes of those that are needed leave for others
         for_others = MAX_OTHERS if self._is_by_need else left
         looks = shares([len(part["content"]) for part in shown], MAX_OUTLINED)
@@ -259,19 +272,18 @@ class Artifacts:
                 left -= body.least
                 free -= body.most
                 for_others -= 0 if is_needed else body.most
-        places = {name: at for at, name in enumerate(_ids(self._parts))}
-        self._bodies.sort(key=lambda body: places[body.part["artifact_id"]])
+        return free
+
+    def _are_missing(self, shown: list[Part], bodies: list[Body]) -> bool:
+        """Return whether one that must be read is not among bodies, or lacks something that is needed."""
+        whole = {body.part["artifact_id"] for body in bodies if not body.lacks}
+        return any([part["artifact_id"] not in whole and self._focus.must_be_read(part) for part in shown])
 
     def are_lacking(self, limits: dict[str, int]) -> bool:
         """Return whether something is to be read, if the sections have these units."""
-        whole = {
-            body.part["artifact_id"]
-            for at, body in enumerate(self._bodies)
-            if limits[f"artifact {at}"] >= body.most and not body.lacks
-        }
+        complete = [body for at, body in enumerate(self._bodies) if limits[f"artifact {at}"] >= body.most]
         shown = [part for part in self._parts if not (part.get("deferred") or part.get("is_state"))]
-        is_missing = any([part["artifact_id"] not in whole and self._focus.must_be_read(part) for part in shown])
-        return is_missing or limits["state"] < self.state[2]
+        return self._are_missing(shown, complete) or limits["state"] < self.state[2]
 
     def body_sections(self) -> dict[str, Section]:
         """Return the sections of the artifacts that have room."""
