@@ -108,8 +108,8 @@ def pack(
         **artifacts.body_sections(),
         "also": (3, 0, units(more), lambda limit: _also_text(also or [], limit)),
     }
-    limits = _share({**sections, "reading": NOTHING}, room)
-    if artifacts.are_lacking(limits):
+    limits = _share(sections if artifacts.is_reserving else {**sections, "reading": NOTHING}, room)
+    if not artifacts.is_reserving and artifacts.are_lacking(limits):
         limits = _share(sections, room)
     late = ("list", "reading")  # they name what has no room
     drawn = {name: section[3](limits[name]) for name, section in sections.items() if name not in late}
@@ -234,6 +234,7 @@ class Artifacts:
         self._bodies: list[Body] = []
         self.given: dict[str, Given] = {}
         self.state = self.reading = NOTHING
+        self.is_reserving = False
 
     def limit(self, text: str, most: int) -> int:
         """Return the units that a text would like."""
@@ -250,7 +251,8 @@ class Artifacts:
         left -= self.state[1] + min(sum([units(line) for _, line, _ in lines]), int(room * LIST_SHARE))
         left -= ROOM_FOR_MORE
         is_long = any([len(part["content"]) > MAX_WHOLE and self._focus.must_be_read(part) for part in shown])
-        if is_long or self._choose(shown, left) < after or self._are_missing(shown, self._bodies):
+        self.is_reserving = is_long or self._choose(shown, left) < after or self._are_missing(shown, self._bodies)
+        if self.is_reserving:
             self._choose(shown, left - self.reading[1])
         places = {name: at for at, name in enumerate(_ids(self._parts))}
         self._bodies.sort(key=lambda body: places[body.part["artifact_id"]])

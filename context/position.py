@@ -123,7 +123,10 @@ def _line(
 
 def _fit(lines: list[Line], room: int, notes: str) -> tuple[str, set[str]]:
     """Return lines that leave room for notes, and the texts that they have whole: facts come before long texts."""
-    texts = [one_line(_cut(line[1], 4 * line[4], line[6]), 4 * line[4]) for line in lines]
+    texts = [
+        one_line(line[1] if len(line[1]) <= 2 * line[4] else _cut(line[1], 4 * line[4], line[6]), 4 * line[4])
+        for line in lines
+    ]
     around = units("".join([f"{line[0]}{line[5]}\n" for line in lines]))
     wanted = [(line[2], line[3], min(units(text), line[4])) for line, text in zip(lines, texts, strict=True)]
     limits = share_room([*wanted, (MORE, MIN_NOTES, units(notes))], room - around)
