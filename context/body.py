@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 
     Given = Literal["inline", "outline", "pointer", "deferred"]
 
+    class Needs(TypedDict):
+        """What decides about the parts of an artifact, as `outline` has it."""
+
+        kind: str
+        phase: str
+        step: str
+        is_waiting: bool
+
     class Part(TypedDict):
         """An artifact to give.
 
@@ -65,6 +73,7 @@ class Body:
         self.rank = focus.rank(part)
         self.given: Given | Literal[""] = ""
         self.to_read: list[Span] = []
+        self._drawn: tuple[str, list[Span]] = "", []
         size = len(part["content"])
         most = (MAX_WHOLE if is_needed else MAX_SHORT) if is_by_need else room
         self._whole = show_whole(part) if size <= most and not _is_only_outlined(part) else ""
@@ -74,10 +83,15 @@ class Body:
             wish = (MAX_OUTLINE if is_needed else MIN_OUTLINE) if is_by_need else size + ROOM_FOR_MORE
             if _is_only_outlined(part):
                 wish = min(max(size // 2, MIN_OUTLINE), MAX_SUMMARY)
-            self._drawn = show_parts(part, min(wish, max(room, 0)), look, *focus.sections(part), fills=self._fills)
+            self._drawn = show_parts(part, min(wish, max(room, 0)), look, focus.sections(part), fills=self._fills)
             self.most = units(self._drawn[0])
         is_kept = self.most <= MAX_SHORT or (focus.kind(part) == "protocol" and 3 * self.most <= room)
         self.least = self.most if is_kept else MIN_OUTLINE  # what a protocol says of failures is needed always
+
+    @property
+    def lacks(self) -> bool:
+        """Return whether something that is needed is not in the text, though it has all the units that it needs."""
+        return not self._whole and bool(self._drawn[1])
 
     def draw(self, limit: int) -> str:
         """Return the text in at most `limit` units, perhaps an empty one."""
@@ -86,7 +100,7 @@ class Body:
             return self._whole
         if self._whole or limit < self.most:
             sections = self._focus.sections(self.part)
-            self._drawn = show_parts(self.part, limit, self._look, *sections, fills=self._fills)
+            self._drawn = show_parts(self.part, limit, self._look, sections, fills=self._fills)
         text, self.to_read = self._drawn
         self.given = "outline" if text else ""
         return text
@@ -115,12 +129,10 @@ def show_whole(part: Part) -> str:
     return f"{head}{defuse_tags(part['content'].rstrip())}\n{mark} end of {name_of(part)}\n"
 
 
-def show_parts(
-    part: Part, room: int, look: int, kind: str, phase: str, step: str, *, fills: bool = False
-) -> tuple[str, list[Span]]:
+def show_parts(part: Part, room: int, look: int, needs: Needs, *, fills: bool = False) -> tuple[str, list[Span]]:
     """Return an artifact's outline in at most `room` units, and the lines to read besides; empty without room.
 
-    `look` and what follows as in `outline`.
+    `look` and `fills` as in `outline`, and `needs` has its other arguments.
     """
     from faber_ledger.context.outline import outline  # most packets need none
 
@@ -133,7 +145,7 @@ def show_parts(
     if len(mark) > MAX_RUN:
         left = 0
     content = defuse_tags(part["content"])
-    text, to_read = outline(content, left, look, mark=mark, kind=kind, phase=phase, step=step, fills=fills)
+    text, to_read = outline(content, left, look, mark=mark, fills=fills, **needs)
     return (f"{head}{text}{end}" if text else "", to_read)
 
 
@@ -168,8 +180,12 @@ def reading_of(part: Part, lines: list[Span] | None) -> str:
     place = f'"{source}"' if "`" in source else f"`{source}`"
     if lines is None:
         return place
+    return f"{place} {_ranges(lines)}"
+
+
+def _ranges(lines: list[Span]) -> str:
     ranges = lines if len(lines) <= MAX_RANGES else [(lines[0][0], lines[-1][1])]
-    return f"{place} lines {', '.join([f'{start + 1}-{end}' for start, end in ranges])}"
+    return f"lines {', '.join([f'{start + 1}-{end}' for start, end in ranges])}"
 
 
 KINDS = {  # words that an artifact's id begins with, or has after a dash
@@ -194,6 +210,7 @@ class Focus:
         self.phase = current_phase(state) or ""
         self.step = current_step(state) or ""
         self.specification = value_at(state, "artifacts.spec_path")
+        self.is_waiting = state.get("status") == "awaiting_feedback"
 
     def rank(self, part: Part) -> int:
         """Return how important an artifact is, 0 most in the phase; the user's hint counts more, required ones next."""
@@ -215,9 +232,10 @@ class Focus:
         is_worked_from = kind == "protocol" or (kind == "specification" and self.phase != "frame")
         return part["required"] or self.rank(part) <= 0 or is_worked_from
 
-    def sections(self, part: Part) -> tuple[str, str, str]:
-        """Return what decides about the parts of an artifact: its kind, the phase and the step."""
-        return self.kind(part) or "", self.phase, self.step
+    def sections(self, part: Part) -> Needs:
+        """Return what decides about the parts of an artifact: its kind, the phase and the step, and what waits."""
+        kind = self.kind(part) or ""
+        return {"kind": kind, "phase": self.phase, "step": self.step, "is_waiting": self.is_waiting}
 
     def kind(self, part: Part) -> str | None:
         """Return what an artifact is, by its place or its id."""
@@ -238,7 +256,9 @@ def find_rules_of_failure(state: dict[str, Any], parts: list[Part]) -> str:
     from faber_ledger.context.outline import lines_about_failures
 
     lines = lines_about_failures(protocol["content"], focus.phase)
-    return reading_of(protocol, lines) if lines else ""
+    if not lines or not protocol.get("is_file", True):
+        return reading_of(protocol, lines) if lines else ""
+    return _ranges(lines)
 
 
 def named_in_hint(loaded: list[Loaded], hint: str) -> list[Loaded]:
@@ -279,6 +299,7 @@ TIMES = {"started_at", "completed_at", "updated_at", "created_at", "ended_at", "
 TIMES |= {"timestamp", "at", "duration_ms"}
 OF_POSITION = {"work_id", "target", "workflow_id", "status", "current_phase", "current_step", "current_step_id"}
 OF_POSITION |= {"additional_instructions", "continuation_note"}
+PLACES = {"phase", "step", "step_id", "id"}
 LONG = 16  # characters of a text that is left out if the position has it
 LEVELS = ((20, 1_000), (5, 300), (3, 200), (1, 60))  # items of a list and characters of a text, ever fewer
 DEPTH = 9  # of objects and lists
@@ -345,17 +366,34 @@ def _prune(value: Any, said: AbstractSet[str], items: int, characters: int, dept
     if depth == 0:
         return value if items >= 1 << 60 else "…"
     if isinstance(value, list):
-        return [_prune(item, said, items, characters, depth - 1) for item in _choose(value, items)]
+        chosen = [(item, _prune(item, said, items, characters, depth - 1)) for item in _choose(value, items)]
+        return [pruned for item, pruned in chosen if not (isinstance(item, dict) and _says_no_more(item, pruned, said))]
     kept = list(value.items()) if len(value) <= items * MAX_MEMBERS else list(value.items())[-items * MAX_MEMBERS :]
     pruned = {}
     for name, member in kept:
-        if name in TIMES or (isinstance(member, str) and len(member) >= LONG and member.strip() in said):
+        if name in TIMES or _is_told(member, said):
             continue
         count = len(member) if isinstance(member, list) else 0
-        title = name if count <= items else f"{name} ({len(_choose(member, items))} of {count})"
+        shown = _prune(member, said, items, characters, depth - 1)
+        if isinstance(member, (list, dict)) and member and not shown:
+            continue
+        title = name if count <= items or not isinstance(shown, list) else f"{name} ({len(shown)} of {count})"
         title = title if len(title) <= characters + LONG else clip(title, characters + LONG)
-        pruned[title] = _prune(member, said, items, characters, depth - 1)
+        pruned[title] = shown
     return pruned
+
+
+def _says_no_more(item: dict[str, Any], pruned: dict[str, Any], said: AbstractSet[str]) -> bool:
+    """Return whether a list's item is only a place, since what it has besides is said."""
+    return pruned.keys() <= PLACES and any([_is_told(member, said) for member in item.values()])
+
+
+def _is_told(member: object, said: AbstractSet[str]) -> bool:
+    """Return whether the position has a long text, or a list of texts."""
+    if isinstance(member, list):
+        texts = [text for text in member if isinstance(text, str)] if len(member) <= MAX_MEMBERS else []
+        member = "; ".join(texts) if len(texts) == len(member) else ""
+    return isinstance(member, str) and len(member) >= LONG and member.strip() in said
 
 
 def _choose(values: list[Any], most: int) -> list[Any]:

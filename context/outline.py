@@ -37,23 +37,9 @@ WANTED_OF = {
 }
 LIMITS = ("out of scope", "non-goals")  # words of headings
 # Words of headings under which a protocol says what holds in every phase.
-FAILURES = frozenset(
-    [
-        "error",
-        "errors",
-        "fail",
-        "fails",
-        "failed",
-        "failing",
-        "failure",
-        "failures",
-        "retry",
-        "retries",
-        "fehler",
-        "scheitert",
-    ]
-)
-RULES = FAILURES | frozenset(["state", "states", "status", "zustand"])
+FAILURES = frozenset(["error", "errors", "fail", "fails", "failed", "failure", "failures", "retry", "retries"])
+RULES = FAILURES | frozenset(["state", "states", "status"])
+QUESTIONS = frozenset(["feedback", "question", "questions"])  # words of headings about what the user is asked
 BOXES = ("- [ ]", "- [x]", "* [ ]", "* [x]")
 LEAST_LIST = 3  # items of a list that says something
 LEAST_ITEMS = 2  # of a list or a table that has a form
@@ -68,13 +54,15 @@ def outline(
     kind: str = "",
     phase: str = "",
     step: str = "",
+    is_waiting: bool = False,
     fills: bool = False,
 ) -> tuple[str, list[Span]]:
     """Return a text's outline in at most `room` UTF-16 units, and the lines to read besides; it may be empty.
 
     `kind` is "specification", "protocol" or another. Each cut is a line that begins with `mark`. Only the first `look`
     characters are read, up to the end of a line. One that `fills` the room goes on with what is not needed. The lines
-    to read are those that are needed and left out; all if it is not known which are needed.
+    to read are those that are needed and left out; all if it is not known which are needed. Of a protocol they are
+    those about feedback while the run `is_waiting` for an answer, if a heading names it.
     """
     text = text.rstrip()
     total = text.count("\n") + 1
@@ -98,6 +86,9 @@ def outline(
     if not pieces:
         return "", [(0, total)]
     shown = outlined.render(pieces, room)
+    asked = _with_words(sections, QUESTIONS) if is_waiting and kind == "protocol" else []
+    if asked:
+        return shown, outlined.missing(pieces, sorted([(one["start"], one["end"]) for one in asked]))
     if not is_known:
         return shown, outlined.missing(pieces, [(0, total)])
     return shown, outlined.missing(pieces, [*sorted(needed), (len(lines), total)])
@@ -351,7 +342,8 @@ class _Outline:
 
     def missing(self, pieces: list[Piece], spans: list[Span]) -> list[Span]:
         """Return the lines of spans that no piece shows, but for empty ones; the spans are in order."""
-        both = [(max(one, first), min(end, last)) for one, end in _join(spans) for first, last in self.gaps(pieces)]
+        gaps = self.gaps(pieces)
+        both = [(max(one, first), min(end, last)) for one, end in _join(spans) for first, last in gaps]
         return [span for span in both if span[0] < span[1] and self._says(*span)]
 
     def _says(self, start: int, end: int) -> bool:

@@ -51,7 +51,6 @@ PROBLEMS_SHARE, STATE_SHARE, LIST_SHARE = 0.15, 0.35, 0.3
 ERROR = "❌"  # with it, a problem stops the work; a warning does not
 MAX_PROBLEM, SHORT_PROBLEM = 700, 160
 SEEN = 2_000  # units at the packet's beginning, in which errors, position and what to read stand
-MIN_BUDGET = 600  # units: with less, only the position and the end stand there
 MAX_READING = 400  # units of the sentence that names what to read
 MAX_STATE, MAX_NOTES, MAX_TOLD = 1_500, 1_500, 4_000  # units, by need, of the state, of notes, and of a summary
 MAX_OTHERS, MAX_OPTIONAL = 2_000, 500  # units, by need, of all artifacts that are not needed now, and of their list
@@ -59,6 +58,7 @@ MAX_OUTLINED = 250_000  # characters that all outlines of a packet together read
 LONG_STATE = 100_000  # characters of a state that is not tried as a whole
 MAX_PATH = 160
 LIST_HEAD = "\nNot in this text:\n"
+WRITES = ". You write it, as the protocol says; faber-ledger records by hooks alone"
 READING_HEAD = "\nRead these now: "
 ALL_LISTED = "`faber-ledger session-load --dry-run` lists them"
 FETCH = "/fractary-work:issue-fetch"
@@ -75,17 +75,15 @@ def pack(
     summary: Remembered | None = None,
     not_loaded: list[str] | None = None,
     also: list[str] | None = None,
-    last_line: str = "",
 ) -> tuple[str, dict[str, Given]]:
     """Return a packet of at most `budget` UTF-16 units, and how it gives each artifact; none that it does not name.
 
     Errors among the `problems` come first, then the position and what to read now, warnings, the run's `state`, a list
     of the artifacts that are not here (with the lines about those that were `not_loaded`), `notes` (newest first),
-    another conversation's `summary`, each artifact in the order of `parts`, what is `also` there, `last_line`, and a
-    line that ends the packet. The text has no control character, whatever the repository contains.
+    another conversation's `summary`, each artifact in the order of `parts`, what is `also` there, and a line that
+    ends the packet. The text has no control character, whatever the repository contains.
     """
-    end = f"{last_line}{END}" if budget > MIN_BUDGET else END
-    room = budget - units(end)
+    room = budget - units(END)
     for_problems = int(budget * PROBLEMS_SHARE)
     for_errors = max(min(for_problems, SEEN - MAX_READING - units(position["text"])), 0)
     errors = _problems_text([one for one in problems if one.startswith(ERROR)], for_errors)
@@ -93,8 +91,9 @@ def pack(
     warnings = f"\n{warnings.rstrip()}\n" if warnings else ""
     told = _summary_text(summary, COMMAND_BUDGET)
     texts = [errors, position["text"], warnings, _notes_text(notes, COMMAND_BUDGET), told]
-    artifacts = Artifacts(parts, not_loaded or [], state or {}, position["said"], is_by_need=budget <= BY_NEED)
-    artifacts.choose(room - sum(map(units, texts[:3])), room)
+    artifacts = Artifacts(parts, not_loaded or [], state or {}, position, is_by_need=budget <= BY_NEED)
+    after = artifacts.limit(texts[3], MAX_NOTES) + artifacts.limit(told, MAX_TOLD)
+    artifacts.choose(room - sum(map(units, texts[:3])), room, after)
     for_position = min(units(position["text"]), room - units(errors))
     more = _also_text(also or [], budget // 8)
     sections: dict[str, Section] = {
@@ -109,12 +108,18 @@ def pack(
         **artifacts.body_sections(),
         "also": (3, 0, units(more), lambda limit: _also_text(also or [], limit)),
     }
-    limits = dict(zip(sections, share_room([section[:3] for section in sections.values()], room), strict=True))
+    limits = _share(sections if artifacts.is_reserving else {**sections, "reading": NOTHING}, room)
+    if not artifacts.is_reserving and artifacts.are_lacking(limits):
+        limits = _share(sections, room)
     late = ("list", "reading")  # they name what has no room
     drawn = {name: section[3](limits[name]) for name, section in sections.items() if name not in late}
     drawn |= {name: sections[name][3](limits[name]) for name in late}
     text = "".join([drawn[name] for name in sections])
-    return plain(clip(text, room) + end if room > 0 else clip(end, budget)), artifacts.given
+    return plain(clip(text, room) + END if room > 0 else clip(END, budget)), artifacts.given
+
+
+def _share(sections: dict[str, Section], room: int) -> dict[str, int]:
+    return dict(zip(sections, share_room([section[:3] for section in sections.values()], room), strict=True))
 
 
 def list_more(run: Run, state: dict[str, Any], parts: list[Part], budget: int) -> list[str]:
@@ -137,8 +142,8 @@ def list_more(run: Run, state: dict[str, Any], parts: list[Part], budget: int) -
 
 
 BROKE_OFF = (
-    "The session before this conversation broke off, or is still open: look first (`git status`, `git log`) whether its"
-    " step is half done."
+    "No end was recorded of the session before this conversation: if somebody may still work there, ask the user; else"
+    " `git status` and `git log` show what it left."
 )
 
 
@@ -220,27 +225,41 @@ class Artifacts:
     """
 
     def __init__(
-        self, parts: list[Part], not_loaded: list[str], state: dict[str, Any], said: set[str], *, is_by_need: bool
+        self, parts: list[Part], not_loaded: list[str], state: dict[str, Any], position: Position, *, is_by_need: bool
     ) -> None:
-        """Take the artifacts, lines about those that were not loaded, the run's state, and what the position says."""
-        self._parts, self._not_loaded, self._state, self._said = parts, not_loaded, state, said
+        """Take the artifacts, lines about those that were not loaded, the run's state, and the position."""
+        self._parts, self._not_loaded, self._state, self._position = parts, not_loaded, state, position
         self._focus = Focus(state)
         self._is_by_need = is_by_need
         self._bodies: list[Body] = []
         self.given: dict[str, Given] = {}
         self.state = self.reading = NOTHING
+        self.is_reserving = False
 
     def limit(self, text: str, most: int) -> int:
         """Return the units that a text would like."""
         return min(units(text), most) if self._is_by_need else units(text)
 
-    def choose(self, left: int, room: int) -> None:
-        """Choose the artifacts that have room, the most important first; the others are only named."""
+    def choose(self, left: int, room: int, after: int) -> None:
+        """Choose the artifacts that have room, the most important first; the others are only named.
+
+        `after` are the units that notes and a summary would like.
+        """
         shown = [part for part in self._parts if not (part.get("deferred") or part.get("is_state"))]
         lines = self._lines({part["artifact_id"] for part in self._parts if part.get("is_state")} | set(_ids(shown)))
         self.state, self.reading = self._state_section(room), self._reading_section(room)
         left -= self.state[1] + min(sum([units(line) for _, line, _ in lines]), int(room * LIST_SHARE))
-        left -= self.reading[1] + ROOM_FOR_MORE
+        left -= ROOM_FOR_MORE
+        is_long = any([len(part["content"]) > MAX_WHOLE and self._focus.must_be_read(part) for part in shown])
+        self.is_reserving = is_long or self._choose(shown, left) < after or self._are_missing(shown, self._bodies)
+        if self.is_reserving:
+            self._choose(shown, left - self.reading[1])
+        places = {name: at for at, name in enumerate(_ids(self._parts))}
+        self._bodies.sort(key=lambda body: places[body.part["artifact_id"]])
+
+    def _choose(self, shown: list[Part], left: int) -> int:
+        """Choose among artifacts, and return what is left if each has all that it wants."""
+        self._bodies = []
         free = left  # what the wishes of those that are needed leave for others
         for_others = MAX_OTHERS if self._is_by_need else left
         looks = shares([len(part["content"]) for part in shown], MAX_OUTLINED)
@@ -255,8 +274,18 @@ class Artifacts:
                 left -= body.least
                 free -= body.most
                 for_others -= 0 if is_needed else body.most
-        places = {name: at for at, name in enumerate(_ids(self._parts))}
-        self._bodies.sort(key=lambda body: places[body.part["artifact_id"]])
+        return free
+
+    def _are_missing(self, shown: list[Part], bodies: list[Body]) -> bool:
+        """Return whether one that must be read is not among bodies, or lacks something that is needed."""
+        whole = {body.part["artifact_id"] for body in bodies if not body.lacks}
+        return any([part["artifact_id"] not in whole and self._focus.must_be_read(part) for part in shown])
+
+    def are_lacking(self, limits: dict[str, int]) -> bool:
+        """Return whether something is to be read, if the sections have these units."""
+        complete = [body for at, body in enumerate(self._bodies) if limits[f"artifact {at}"] >= body.most]
+        shown = [part for part in self._parts if not (part.get("deferred") or part.get("is_state"))]
+        return self._are_missing(shown, complete) or limits["state"] < self.state[2]
 
     def body_sections(self) -> dict[str, Section]:
         """Return the sections of the artifacts that have room."""
@@ -294,16 +323,15 @@ class Artifacts:
 
     def _state_text(self, part: Part, room: int) -> tuple[str, bool, int]:
         """Return the text of the run's state in so much room, whether it is whole, and the room that it needs."""
-        place = f"{defuse(one_line(part['source']))}, without what stands above, times"
-        name = name_of(part)
+        head = f"\n{name_of(part)}: the rest of {defuse(one_line(part['source']))} (what stands above"
         heads = [
-            f"\n{name}: whole, {place} and versions\n",
-            f"\n{name}: outline, {place}, versions and what other phases did\n",
-            f"\n{name}: outline, {place} and versions; long parts are shortened\n",
+            f"{head} is left out){WRITES}\n",
+            f"{head} and what other phases did is left out){WRITES}\n",
+            f"{head} is left out, long parts are shortened){WRITES}\n",
         ]
         longest = max(map(units, heads))
         is_long = len(part["content"]) > LONG_STATE
-        text, how = compact_state(self._state, room - longest, self._said, is_long=is_long)
+        text, how = compact_state(self._state, room - longest, self._position["said"], is_long=is_long)
         return (f"{heads[how]}{text}", how == 0, longest + units(text)) if text else ("", False, 0)
 
     def _reading_section(self, room: int) -> Section:
@@ -324,7 +352,8 @@ class Artifacts:
             and self._focus.must_be_read(part)
             and wanted.get(part["artifact_id"]) != []
         ]
-        missing.sort(key=lambda part: (self._focus.kind(part) != "specification", not part["required"]))
+        first = "protocol" if self._focus.is_waiting else "specification"  # what it says of feedback
+        missing.sort(key=lambda part: (self._focus.kind(part) != first, not part["required"]))
         readings = [reading_of(part, wanted.get(part["artifact_id"])) for part in missing]
         for count in range(len(readings), 0, -1):
             more = f"; and {len(readings) - count} more: {ALL_LISTED}" if count < len(readings) else ""
@@ -348,7 +377,7 @@ class Artifacts:
         """Return a line for each artifact that is not given, required ones first, and whether it is required."""
         lines: list[tuple[Part | None, str, bool]] = [(None, f"- {defuse(line)}\n", False) for line in self._not_loaded]
         parts = [part for part in self._parts if part["artifact_id"] not in given]
-        lines += [(part, _line(part), part["required"]) for part in parts]
+        lines += [(part, _line(part, self._position["asks_for"]), part["required"]) for part in parts]
         return sorted(lines, key=lambda one: (not one[2], not (one[0] and one[0].get("is_of_phase")), one[0] is None))
 
     def _list(self, room: int) -> str:
@@ -376,7 +405,11 @@ def _ids(parts: list[Part]) -> list[str]:
     return [part["artifact_id"] for part in parts]
 
 
-def _line(part: Part) -> str:
-    if part.get("deferred"):
-        return f"- {title_of(part)}: {defuse(one_line(part['deferred']))}\n"
+def _line(part: Part, asks_for: str) -> str:
+    if deferred := part.get("deferred"):
+        command = deferred.removeprefix("run `").split()[:1] if deferred.startswith("run `/") else []
+        if command and command[0] in asks_for.split():
+            return f"- {title_of(part)}: the step fetches it\n"
+        words = defuse(one_line(deferred))
+        return f"- for the text of {title_of(part)} {words}\n" if command else f"- {title_of(part)}: {words}\n"
     return f"- {title_of(part)}: not shown, {defuse(one_line(part['source']))} ({kilobytes(part['size_bytes'])})\n"

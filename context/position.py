@@ -6,6 +6,7 @@ import os
 
 from faber_ledger.context.workflow import SHIPPED, steps_in_order
 from faber_ledger.files.text import clip, defuse, one_line, quoted, share_room, units
+from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.runs import progress
 from faber_ledger.runs.git import branch_of, is_safe, work_tree_of
 
@@ -19,24 +20,31 @@ if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
 
     class Position(TypedDict):
-        """The position's text, of at most `MAX_UNITS`, the notes that it lacks, and the values that it has whole."""
+        """The position's text, of at most `MAX_UNITS`, the notes that it lacks, and the values that it has whole.
+
+        `asks_for` is what the step asks for, empty if that is not known.
+        """
 
         text: str
         other_notes: list[Remembered]
         said: set[str]
+        asks_for: str
 
     # A label, the text after it, its rank, least and most units (see `share_room`), what follows it, and the mark of a
-    # cut.
+    # cut: one that ends with MIDDLE stands for the middle, others for the end.
     Line = tuple[str, str, int, int, int, str, str]
 
 
 MAX_UNITS = 1_600  # of UTF-16, so that a sentence about what to read now is within the first 2,000
-MAX_INSTRUCTIONS, MAX_NOTES, MAX_STEP, MAX_QUESTION, MAX_ERROR = 600, 400, 400, 400, 300
-MIN_FACT, MIN_STEP, MIN_AFTER, MIN_LONG, MIN_NOTES = 100, 160, 250, 60, 270  # units that no long text takes away
+MAX_INSTRUCTIONS, MAX_NOTES, MAX_STEP, MAX_QUESTION, MAX_ERROR = 800, 400, 400, 400, 300
+MIN_FACT, MIN_STEP, MIN_AFTER, MIN_LONG, MIN_NOTES = 100, 160, 160, 60, 270  # units that no long text takes away
+MIN_INSTRUCTIONS = 700
+MOST_FAILURES = 3  # of one step, after which a protocol stops
 MAX_VALUE, MAX_PLACE, MAX_KIND, MAX_NAMED = 200, 160, 40, 12
 FACT, ORDER, MORE = range(3)  # ranks
 WHAT_THIS_IS = "faber-ledger gives you this at each start of a session, also after a compaction, so that you can go on."
 BELOW = "… (the rest: below)"
+MIDDLE = ") … "
 WHAT_IS_OVER = "What faber-ledger has of this run, which is over."
 APPROVAL = "Pending approval (do not go on before it is given): "
 NOT_ON_RECORD = (
@@ -45,6 +53,7 @@ NOT_ON_RECORD = (
 )
 RELOADS = ("/fractary-faber:prime-context", "/fractary-faber:session-load", "faber-ledger session-load")
 GRANTED = ("granted", "approved")  # of an approval's status
+TIMES = ("_at", "timestamp")  # ends of the names of its times
 MODES = {
     "after_feedback": "do not go on before the question below is answered",
     "retry": "try the step again that failed",
@@ -70,25 +79,33 @@ def render_position(
     point = progress.resume_point(state)
     stops = _lines_that_stop(run, state, point, steps, workflow)
     place, is_elsewhere = _line_about_place(run, state)
+    failures = _count_failures(state, workflow, point)
+    label = "What to do, unless the protocol says otherwise there: " if failures > 1 and on_failure else "What to do: "
+    about_step, asks_for = _lines_about_step(state, point, steps, label)
     lines = [
         *_lines_about_run(run, state, point, workflow, on_failure),
         *([place] if is_elsewhere else []),
+        *[
+            _line("Then: " if is_elsewhere and not at else "", sentence, most=MAX_QUESTION, least=MAX_QUESTION)
+            for at, sentence in enumerate(before or [])
+        ],
         *stops,
-        *[_line("", sentence, most=MAX_QUESTION, least=MAX_QUESTION) for sentence in before or []],
-        *_lines_about_step(state, point, steps),
+        *about_step,
         *([] if is_elsewhere else [place]),
         *_lines_about_trouble(run, state),
     ]
+    request = state.get("feedback_request")
+    named = {text_of_value(request.get("request_id"))} if stops and isinstance(request, dict) else set()
     what = WHAT_IS_OVER if state.get("status") in progress.FINISHED else WHAT_THIS_IS
     head = f"# FABER run {one_line(run.run_id, MAX_VALUE)}\n\n{what}\n\n"
     if not notes:
         text, said = _fit([line for line in lines if line[1]], MAX_UNITS - units(head), "")
-        return {"text": head + text, "other_notes": [], "said": said}
+        return {"text": head + text, "other_notes": [], "said": said | named, "asks_for": asks_for}
     from faber_ledger.context.notes import render_notes  # where there are any
 
     text, said = _fit([line for line in lines if line[1]], MAX_UNITS - units(head), render_notes(notes, MAX_NOTES)[0])
     noted, others = render_notes(notes, min(MAX_NOTES, MAX_UNITS - units(head + text)))
-    return {"text": head + text + noted, "other_notes": others, "said": said}
+    return {"text": head + text + noted, "other_notes": others, "said": said | named, "asks_for": asks_for}
 
 
 def _line(
@@ -106,7 +123,10 @@ def _line(
 
 def _fit(lines: list[Line], room: int, notes: str) -> tuple[str, set[str]]:
     """Return lines that leave room for notes, and the texts that they have whole: facts come before long texts."""
-    texts = [one_line(line[1], 2 * line[4]) for line in lines]
+    texts = [
+        one_line(line[1] if len(line[1]) <= 2 * line[4] else _cut(line[1], 4 * line[4], line[6]), 4 * line[4])
+        for line in lines
+    ]
     around = units("".join([f"{line[0]}{line[5]}\n" for line in lines]))
     wanted = [(line[2], line[3], min(units(text), line[4])) for line, text in zip(lines, texts, strict=True)]
     limits = share_room([*wanted, (MORE, MIN_NOTES, units(notes))], room - around)
@@ -117,29 +137,47 @@ def _fit(lines: list[Line], room: int, notes: str) -> tuple[str, set[str]]:
             whole += f"{label}{text}{after}\n"
             continue
         marks = [one for one in (mark, BELOW if mark != "…" else mark) if 3 * units(one) <= limit]
-        whole += f"{label}{clip(text, limit, marks[0] if marks else '…')}{after}\n"
+        whole += f"{label}{_cut(text, limit, marks[0] if marks else '…')}{after}\n"
     return defuse(clip(whole, room, "…\n")), said
+
+
+def _cut(text: str, room: int, mark: str) -> str:
+    """Cut a text as its mark wants it: at the end, or in the middle, with a third of the room for the end."""
+    left = room - units(mark)
+    if not mark.endswith(MIDDLE) or units(text) <= room or left < 3 * MIN_LONG:
+        return clip(text, room, mark)
+    tail = text[-(left // 3) :]
+    while units(tail) > left // 3:
+        tail = tail[1:]
+    tail = tail.partition(" ")[2]  # from a whole word on
+    return f"{clip(text, left - units(tail), '')}{mark}{tail}"
 
 
 def _lines_about_run(
     run: Run, state: dict[str, Any], point: ResumePoint | None, workflow: Workflow | None, on_failure: str
 ) -> list[Line]:
     place = f"additional_instructions in {one_line(run.shown(run.state_path), MAX_PLACE)}"
-    where = f"… (read the rest before you go on: below, or {place})"
+    where = f" … (the rest, which you read before you go on: {place}{MIDDLE}"
     status = text_of_value(state.get("status"))
     meant = MODES.get(point["mode"]) if point else "nothing is left to do" if status in progress.FINISHED else None
     tried, limit = _count_retries(state, workflow, point["phase"] if point else None)
-    failures = _count_errors(state, place_of(point)) or tried + 1 if point and point["mode"] == "retry" else 0
+    failures = _count_failures(state, workflow, point)
     if failures > 1:
-        of_phase = f", retries of the phase: {tried}{f' of {limit}' if limit else ''}" if tried else ""
-        rule = f"read what the protocol says of failures: {on_failure}" if on_failure else "ask the user"
-        meant = f"for the {_ordinal(failures)} time{of_phase}; before you try again, {rule}"
+        left = f" of {limit}, {max(limit - tried, 0)} left" if limit else ""
+        of_phase = f", retries of the phase: {tried}{left}" if tried else ""
+        rule = f"first read what the protocol says of failures: {on_failure}" if on_failure else "ask the user first"
+        meant = f"for the {_ordinal(failures)} time{of_phase}; {rule}"
     instructions = _texts_in(state.get("additional_instructions"))
     return [
         _line("Work item: ", text_of_value(state.get("work_id"))),
         _line("Target: ", text_of_value(state.get("target"))),
         _line(
-            "Instructions from the user: ", instructions, rank=ORDER, least=MIN_LONG, most=MAX_INSTRUCTIONS, mark=where
+            "Instructions from the user: ",
+            instructions,
+            rank=ORDER,
+            least=MIN_INSTRUCTIONS,
+            most=MAX_INSTRUCTIONS,
+            mark=where,
         ),
         _line("Workflow: ", text_of_value(state.get("workflow_id"))),
         _line("Status: ", status, f" ({meant})" if meant else ""),
@@ -162,7 +200,7 @@ def _lines_that_stop(
     if state.get("status") == "awaiting_feedback":
         lines += _lines_about_feedback(state.get("feedback_request"), one_line(run.shown(run.state_path), MAX_PLACE))
     phase = point["phase"] if point else progress.current_phase(state)
-    pending = [one for one in _approvals(state) if not _is_granted(one)]
+    pending = [one for one in _newest_approvals(state) if not _is_granted(one)]
     if pending:
         lines.append(_line(APPROVAL, _words_of_approval(pending[-1]), rank=ORDER, most=MAX_ERROR))
     elif point and any([one["is_gated"] for one in steps if one["phase"] == phase]) and not _is_approved(state, phase):
@@ -174,13 +212,30 @@ def _lines_that_stop(
                 "", f"The retries of phase {phase} are used up ({tried} of {limit}): ask the user before you try again."
             )
         )
+    count = _count_errors(state, place_of(point)) if point else 0
+    if count >= MOST_FAILURES:
+        lines.append(_line("", f"This step has failed {count} times: stop, and ask the user before you try it again."))
     return lines
 
 
-def _approvals(state: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what the state has of approvals, asked for or given."""
+def _newest_approvals(state: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what the state has of approvals, asked for, given or rejected: of each phase the newest.
+
+    Where not every one of a phase has a time, the later one counts, and `approvals` after those that wait. A grant
+    without a phase approves nothing.
+    """
     lists = [state.get("pending_approvals"), state.get("approvals")]
-    return [one for found in lists if isinstance(found, list) for one in found if isinstance(one, dict)]
+    found = [one for entries in lists if isinstance(entries, list) for one in entries if isinstance(one, dict)]
+    by_phase: dict[str, list[dict[str, Any]]] = {}
+    for one in found:
+        by_phase.setdefault(text_of_value(one.get("phase")), []).append(one)
+    newest = [one for one in by_phase.pop("", []) if not _is_granted(one)]
+    for of_phase in by_phase.values():
+        times = [
+            max([seconds_of(one[name]) or 0 for name in one if name.endswith(TIMES)], default=0) for one in of_phase
+        ]
+        newest.append(of_phase[max(range(len(times)), key=lambda at: (times[at] if all(times) else 0, at))])
+    return sorted(newest, key=lambda one: next(at for at, other in enumerate(found) if other is one))
 
 
 def _is_granted(approval: dict[str, Any]) -> bool:
@@ -190,7 +245,7 @@ def _is_granted(approval: dict[str, Any]) -> bool:
 
 def _is_approved(state: dict[str, Any], phase: str | None) -> bool:
     """Return whether a state says that a phase was approved, or that it is over."""
-    given = [one for one in _approvals(state) if _is_granted(one) and one.get("phase", phase) == phase]
+    given = [one for one in _newest_approvals(state) if _is_granted(one) and one.get("phase") == phase]
     of_phase = progress.phase_state(state, phase)
     own = of_phase.get("approval")
     is_own = of_phase.get("approved") is True or (isinstance(own, dict) and _is_granted(own))
@@ -200,7 +255,7 @@ def _is_approved(state: dict[str, Any], phase: str | None) -> bool:
 def _words_of_approval(approval: dict[str, Any]) -> str:
     """Return for what an approval is asked, why, and who is to give it."""
     words = ": ".join([text for name in ("phase", "reason") if (text := text_of_value(approval.get(name)))])
-    others = [name for name in approval if name not in ("phase", "reason", "status") and not name.endswith("_at")]
+    others = [name for name in approval if name not in ("phase", "reason", "status") and not name.endswith(TIMES)]
     more = [f"{name} {text}" for name in others if (text := text_of_value(approval[name]))]
     return f"{words} ({', '.join(more)})" if more else words
 
@@ -225,6 +280,13 @@ def _count_errors(state: dict[str, Any], place: str) -> int:
     return [progress.place_of_error(one) for one in errors].count(place) if isinstance(errors, list) and place else 0
 
 
+def _count_failures(state: dict[str, Any], workflow: Workflow | None, point: ResumePoint | None) -> int:
+    """Return how often the step has failed that is to be tried again; 0 if none is."""
+    if point is None or point["mode"] != "retry":
+        return 0
+    return _count_errors(state, place_of(point)) or _count_retries(state, workflow, point["phase"])[0] + 1
+
+
 def _count_retries(state: dict[str, Any], workflow: Workflow | None, phase: str | None) -> tuple[int, int]:
     """Return how often a phase was tried again, and how often it may be, 0 if that is not known."""
     of_phase, retries = progress.phase_state(state, phase), state.get("retries")
@@ -239,32 +301,37 @@ def _count_retries(state: dict[str, Any], workflow: Workflow | None, phase: str 
 # What to do
 
 
-def _lines_about_step(state: dict[str, Any], point: ResumePoint | None, steps: list[WorkflowStep]) -> list[Line]:
-    """Return the phase and the step, what there is to do, and what comes after it; nothing of a run that is over."""
+def _lines_about_step(
+    state: dict[str, Any], point: ResumePoint | None, steps: list[WorkflowStep], label: str
+) -> tuple[list[Line], str]:
+    """Return the phase and the step, what there is to do, and what comes after it; nothing of a run that is over.
+
+    Also return what there is to do alone, empty if that is not known. `label` stands before it.
+    """
     if state.get("status") in progress.FINISHED:
-        return []
+        return [], ""
     phase, step = progress.current_phase(state), progress.current_step(state)
     at = (point["phase"], point["step"]) if point else (phase, step)
     lines = [_line("Phase: ", phase or ""), _line("Step: ", step or "")]
     if point and at != (phase, step):
         lines.append(_line("Go on at: ", place_of(point)))
     if point is None or not [one for one in steps if one["phase"] == at[0]]:
-        return lines
+        return lines, ""
     place = _find_place(state, steps, *at, is_retried=point["mode"] == "retry")
     if place is None:
         names = [one["name"] or "" for one in steps if one["phase"] == at[0]]
         label = f"No step of the workflow has this name; those of phase {one_line(at[0], MAX_PLACE)}: "
-        return [*lines, _line(label, ", ".join(names[:MAX_NAMED]) if any(names) else "")]
+        return [*lines, _line(label, ", ".join(names[:MAX_NAMED]) if any(names) else "")], ""
     if place == len(steps):
-        return [*lines, _line("", "All steps of the workflow are done.")]
+        return [*lines, _line("", "All steps of the workflow are done.")], ""
     following = steps[place]
     name = "" if (following["phase"], following["name"]) == at else f"{_name_step(following, at[0])}: "
     nothing = f"what phase {following['phase']} is for; the workflow describes no step of it"
     does = _fill(following["does"], state) or nothing
     where = f" ({_place_of_workflow(following['path'])})"
-    lines.append(_line(f"What to do: {name}", does, where, rank=ORDER, least=MIN_STEP, most=MAX_STEP))
+    lines.append(_line(f"{label}{name}", does, where, rank=ORDER, least=MIN_STEP, most=MAX_STEP))
     after = _words_after(state, steps, place)
-    return [*lines, _line("After it: ", after, rank=MORE, least=MIN_AFTER, most=MAX_STEP)]
+    return [*lines, _line("After it: ", after, rank=MORE, least=MIN_AFTER, most=MAX_STEP)], does
 
 
 def _place_of_workflow(path: str) -> str:

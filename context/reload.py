@@ -177,20 +177,21 @@ class Reload:
         budget: int,
         has_summaries_in_git: bool,
         elsewhere: Elsewhere | None,
-        last_line: str = "",
+        before: str = "",
     ) -> str:
         """Return the packet of a session of `client` that starts, or loads again, and note how it gives each artifact.
 
         Notes and another conversation's summary come from `log`, where it can be read; `elsewhere` is about other
-        clones.
+        clones, and `before` is a sentence about what must come first.
         """
         parts = self.parts()
         keeper = None if has_summaries_in_git else run
         notes, summary = packet.read_remembered(self.root, log, client, source, keeper) if log else ([], None)
         broken = packet.describe_break(log, client) if log else None
-        before = [*([broken] if broken else []), *(elsewhere.describe(log, client) if elsewhere is not None else [])]
+        others = elsewhere.describe(log, client) if elsewhere is not None else []
+        first = [sentence for sentence in (before, broken, *others) if sentence]
         rules = find_rules_of_failure(self.state, parts)
-        told: Any = {"workflow": self.workflow, "notes": notes, "before": before, "on_failure": rules}
+        told: Any = {"workflow": self.workflow, "notes": notes, "before": first, "on_failure": rules}
         position = render_position(run, self.state, **told)
         text, given = packet.pack(
             position,
@@ -202,7 +203,6 @@ class Reload:
             summary=summary,
             not_loaded=self.not_loaded(),
             also=packet.list_more(run, self.state, parts, budget),
-            last_line=last_line,
         )
         names = [loaded["artifact"]["id"] for loaded in self.loaded]
         self.given = {name: given.get(name, "pointer") for name in names}

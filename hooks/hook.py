@@ -367,7 +367,7 @@ class Start(Hook):
             budget=settings.packet_budget,
             has_summaries_in_git=settings.summaries,
             elsewhere=self._elsewhere,
-            last_line=self._last_line() if self._file is not None else "",
+            before=self._before() if self._file is not None else "",
         )
         return text, gathered.drafts(arrival["session_id"], self.call.client)
 
@@ -379,17 +379,17 @@ class Start(Hook):
         except REFUSALS:
             return None  # the start itself reports what is wrong with the run
 
-    def _last_line(self) -> str:
-        """Return the packet's last line if the work tree lacks the run, or this clone has not taken it up."""
+    def _before(self) -> str:
+        """Return what comes before all else if the work tree lacks the run, or this clone has not taken it up."""
         if self.run.is_kept:
             from faber_ledger.runs.kept import not_in_tree
 
-            return f"\n{not_in_tree(self.run)}\n"
+            return not_in_tree(self.run)
         if self.run.run_id in read_used_runs(self.run.root).taken_up:
             return ""
         from faber_ledger.runs.copies import not_taken_up
 
-        return f"\n{not_taken_up(self.run)}\n"
+        return not_taken_up(self.run)
 
     def _name_run(self) -> None:
         """Name the run in the active file, if it was found by its branch or its author and this clone took it up."""

@@ -66,8 +66,8 @@ def not_taken_up(run: Run) -> str:
     author = GitQuery(["--literal-pathspecs", "log", "-1", "--format=%an", "--", *files], run.root).answer()
     said = f"This run was last committed by {one_line(author, 80)}. " if author else ""
     return (
-        f"{said}What happens here is recorded below the git directory, and not written into the run's files;"
-        f" `faber-ledger run resume {run.run_id}` takes the run up."
+        f"{said}To go on with it here, run `faber-ledger run resume {run.run_id}` before you change files: until then"
+        " what happens is recorded below the git directory alone."
     )
 
 

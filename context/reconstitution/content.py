@@ -165,7 +165,7 @@ def _cut_block(block: Block, room: int, focus: Focus) -> str:
     if len(block) == 1 or left < MIN_BLOCK / 2:
         return clip(line, room - 1) + "\n"
     if "artifact" in block:
-        parts, _ = show_parts(block["artifact"], left, MAX_OUTLINED, *focus.sections(block["artifact"]))
+        parts, _ = show_parts(block["artifact"], left, MAX_OUTLINED, focus.sections(block["artifact"]))
         return f"{line}\n{parts}"
     return f"{line}\n{cut_middle(_quoted(block), left - 1, QUOTED_CUT).rstrip()}\n"
 

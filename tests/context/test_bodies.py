@@ -214,7 +214,8 @@ def test_nothing_is_recorded_that_a_small_packet_does_not_name(project: Project,
     recorded = project.of_type("artifact_loaded")
     for event in recorded:
         name = event["artifact_id"]
-        assert re.search(rf"{name}(?: \(required\))?{re.escape(words[event['given']])}", contents), (name, contents)
+        way = ": the rest of " if name == "workflow-state" else words[event["given"]]
+        assert re.search(rf"{name}(?: \(required\))?{re.escape(way)}", contents), (name, contents)
     assert units(contents) <= budget
     assert recorded or budget == 1_000
     assert f".fractary/runs/{RUN}/state.json" in contents
@@ -252,7 +253,7 @@ def test_finished_steps_are_counted_and_the_state_is_an_outline(project: Project
     project.change_state(phases=[frame, {"phase_name": "build", "status": "in_progress"}])
     text = packet(project)
     assert '"frame":"completed"' in text
-    assert "without what stands above, times, versions and what other phases did\n{" in text
+    assert "state.json (what stands above and what other phases did is left out). You write it, as the " in text
     assert project.of_type("artifact_loaded")[0]["given"] == "outline"
 
 
@@ -263,7 +264,13 @@ def test_what_the_position_shows_is_left_out_of_the_state() -> None:
     assert compact_state({"work_id": "258"}, 500, {"258"}) == ("{}\n", WHOLE)
     assert compact_state({"target": "x"}, 500, {"y"}) == ('{"target":"x"}\n', WHOLE)
     long = {"errors": [{"step": "a", "error": "e" * 50}], "mine": "value"}
-    assert compact_state(long, 500, {"e" * 50, "value"})[0] == '{"errors":[{"step":"a"}],"mine":"value"}\n'
+    assert compact_state(long, 500, {"e" * 50, "value"})[0] == '{"mine":"value"}\n'
+    more = {
+        "errors": [{"step": "a", "error": "e" * 50, "code": 2}],
+        "asked": {"options": ["yes, " * 3, "never at all"]},
+    }
+    said = {"e" * 50, f"{'yes, ' * 3}; never at all"}
+    assert compact_state(more, 500, said)[0] == '{"errors":[{"step":"a","code":2}]}\n'
 
 
 @given(

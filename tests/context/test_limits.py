@@ -65,7 +65,7 @@ def test_the_ledgers_blocks_count_nowhere(project: Project) -> None:
     assert entries.keys() == {"workflow-state", "orchestration-protocol"}
     assert f"Total size: {sum(entry['size_bytes'] for entry in entries.values()) / 1024:.1f} KB\n" in done.stdout
     text = packet(project)
-    assert "\nworkflow-state: whole, " in text
+    assert "state.json (what stands above is left out)." in text
     assert "One step after the other" in text
 
 
@@ -78,7 +78,7 @@ def test_the_state_is_never_too_large(project: Project) -> None:
     project.write("a.md", "What comes after.\n")
     project.change_state(plans=["x" * 1_000] * 3_000, additional_instructions="Do not touch billing.")
     for text in (packet(project), project.faber("session-load", "--force").stdout):
-        assert "\nworkflow-state: outline, " in text
+        assert "state.json (what stands above is left out, long parts are shortened)." in text
         assert "Do not touch billing." in text
         assert "\nWhat comes after.\n" in text
     done = project.faber("session-load", "--force")
@@ -96,7 +96,7 @@ def test_a_large_state_shows_its_phase_and_the_newest_entries(project: Project) 
     assert "frame-step-0" not in text
     assert "error-799 " in text
     assert "error-0 " not in text
-    assert '"errors (5 of 800)":[' in text
+    assert '"errors (4 of 800)":[' in text  # the position has the newest one
     assert "2026-11-20T10:20:00Z" not in text
     assert "Do not touch billing." in text
 

@@ -95,6 +95,38 @@ def test_a_specification_that_is_not_whole_is_to_be_read(project: Project, phase
     assert "- FR-2: it is sent in order" in packet
 
 
+def test_a_run_that_waits_for_an_answer_reads_about_feedback(project: Project) -> None:
+    """First of all, and instead of what its phase says; without such a heading the phase's lines stay."""
+    feedback = f"## Feedback\n\nAsk once. {'It is asked in the issue. ' * 20}\n\n"
+    project.write(PROTOCOL, long_protocol().replace("## Failures", f"{feedback}## Failures"))
+    lines = (project.root / PROTOCOL).read_text().split("\n")
+    begins = lines.index("## Feedback") + 1
+    asked = {"prompt": "Which one?", "request_id": "fb-1"}
+    packet = packet_of(project, status="awaiting_feedback", current_phase="build", feedback_request=asked)
+    assert reading_in(packet).startswith(f"Read these now: `{PROTOCOL}` lines {begins}-{begins + 3}; `{SPECIFICATION}`")
+    project.write(PROTOCOL, long_protocol())
+    assert f"`{PROTOCOL}` lines " in reading_in(packet_of(project))
+    project.write(PROTOCOL, long_protocol().replace("## Failures", f"{feedback}## Failures"))
+    packet = packet_of(project, status="in_progress", feedback_request=None)
+    assert f"`{PROTOCOL}` lines {begins}-" not in reading_in(packet)
+
+
+def test_every_packet_says_who_writes_the_state(project: Project) -> None:
+    said = (
+        "state.json (what stands above is left out). You write it, as the protocol says; faber-ledger records by hooks"
+    )
+    assert said in packet_of(project, current_phase="build")
+
+
+def test_a_command_that_the_step_runs_is_not_said_twice(project: Project) -> None:
+    fetch = "/fractary-work:issue-fetch"
+    packet = packet_of(project, current_phase="frame", current_step="core-fetch-issue")
+    assert "- issue-context: the step fetches it\n" in packet
+    assert packet.count(fetch) == 1
+    packet = packet_of(project, current_phase="build", current_step="implement")
+    assert f"- for the text of issue-context run `{fetch} 258`\n" in packet
+
+
 def test_a_specification_that_the_workflow_does_not_list_is_given(project: Project) -> None:
     """Its path and criteria; not one that another phase lists, and not without the file (F6)."""
     packet = packet_of(project, workflow_id="fractary-faber:core", current_phase="evaluate")

@@ -111,6 +111,16 @@ def test_a_packet_never_exceeds_its_budget_and_is_always_the_same(
     assert (text, how) == pack(position_of(RUN, state), parts, problems, budget=budget, **more)
 
 
+def test_no_room_is_kept_for_what_to_read_where_all_is_there() -> None:
+    """Another text is shown that would not fit beside the sentence."""
+    needed = part("orchestration-protocol", "It holds. " * 60, required=True)
+    other = part("other", "Line by line. " * 80)
+    both = pack(position_of(RUN, {}), [needed, other], [], budget=9_500)[0]
+    text, how = pack(position_of(RUN, {}), [needed, other], [], budget=units(both) + 300)
+    assert how == {"orchestration-protocol": "inline", "other": "inline"}
+    assert "Read these now" not in text
+
+
 @given(PARTS, st.lists(TEXTS, max_size=8), REMEMBERED, st.integers(2_000, 9_500))
 def test_no_artifact_is_left_out_without_being_named_or_counted(
     parts: list[Part], problems: list[str], summary: Remembered, budget: int

@@ -214,17 +214,57 @@ def test_used_up_retries_are_said_before_what_to_do(project: Project) -> None:
     state = {"status": "failed", "current_phase": "evaluate", "phases": {"evaluate": failed}, "errors": [error] * 2}
     project.write(PROTOCOL, "# P\n\n## Evaluate\n\nBack to build.\n\n## Errors\n\nStop.\n")
     said = position_in(project, **state, retries={"evaluate": 1})
-    places = f"read what the protocol says of failures: `{PROTOCOL}` lines 3-9"
-    assert f"Status: failed (for the 2nd time, retries of the phase: 1 of 2; before you try again, {places})\n" in said
+    places = "first read what the protocol says of failures: lines 3-9"
+    assert f"Status: failed (for the 2nd time, retries of the phase: 1 of 2, 1 left; {places})\n" in said
+    assert "\nWhat to do, unless the protocol says otherwise there: Wait for and review" in said
     assert "used up" not in said
     said = position_in(project, retries={"evaluate": 2})
     stop = "The retries of phase evaluate are used up (2 of 2): ask the user before you try again.\n"
-    assert 0 < said.find(stop) < said.index("What to do: ")
+    assert 0 < said.find(stop) < said.index("What to do, unless the protocol says otherwise there: ")
+
+
+@pytest.mark.parametrize(("count", "stops"), [(2, False), (3, True), (800, True)])
+def test_a_step_that_failed_three_times_is_the_users_to_try(project: Project, count: int, stops: bool) -> None:
+    failed, other = {"phase": "build", "step": "implement", "error": "red"}, {"phase": "build", "step": "scaffold"}
+    said = position_in(project, current_step="implement", errors=[other, *[failed] * count])
+    stop = f"\nThis step has failed {count} times: stop, and ask the user before you try it again.\n"
+    assert (0 < said.find(stop) < said.index("\nWhat to do: ")) == stops
+
+
+@pytest.mark.parametrize(
+    ("entries", "is_granted"),
+    [
+        ([("release", "granted", "02"), ("release", "rejected", "01")], True),
+        ([("release", "rejected", "02"), ("release", "granted", "01")], False),
+        ([("release", "rejected", None), ("release", "granted", None)], True),
+        ([("release", "pending", "01"), ("build", "granted", "02")], False),
+        ([("release", "pending", "01"), (None, "granted", "02")], False),
+        ([(None, "granted", "02")], False),
+    ],
+)
+def test_an_approval_counts_for_its_phase_and_the_newest_wins(
+    project: Project, entries: list[tuple[str | None, str, str | None]], is_granted: bool
+) -> None:
+    made = [
+        {
+            "reason": "costs",
+            "status": status,
+            **({"phase": phase} if phase else {}),
+            **({"decided_at": f"2026-01-{day}T08:00:00Z"} if day else {}),
+        }
+        for phase, status, day in entries
+    ]
+    for state in ({"approvals": made}, {"pending_approvals": made[:1], "approvals": made[1:]}):
+        said = position_in(project, current_phase="release", **{"pending_approvals": [], **state})
+        assert ("pproval" not in said.partition("What to do: ")[0]) == is_granted
 
 
 def test_a_wrong_branch_is_said_before_what_to_do(project: Project) -> None:
     said = position_in(project, current_step="implement", artifacts={"branch": "feature/258"})
     assert 0 < said.find("Branch: feature/258, but `main` is checked out here") < said.index("What to do: ")
+    project.deliver(STARTUP, client="who breaks off", pid=None)
+    packet = packet_of(project)
+    assert 0 < packet.find("\nBranch: feature/258") < packet.find("\nThen: No end was recorded of the session before ")
 
 
 def test_how_often_a_step_failed_is_said(project: Project) -> None:
@@ -322,8 +362,17 @@ def test_no_other_branch_is_advised_while_git_waits_in_the_middle(project: Proje
 def test_a_cut_says_where_the_rest_is(project: Project) -> None:
     said = position_in(project, additional_instructions="Ask first. " * 200)
     (line,) = [line for line in said.split("\n") if line.startswith("Instructions from the user: Ask first.")]
-    assert line.endswith(f"… (read the rest before you go on: below, or additional_instructions in {STATE})")
-    assert 550 < units(line) < 650
+    assert f" … (the rest, which you read before you go on: additional_instructions in {STATE}) … " in line
+    assert 700 < units(line) < 830
+
+
+@pytest.mark.parametrize("word", ["background ", "ängstlich 🎉 "])
+def test_long_instructions_keep_their_beginning_and_their_end(project: Project, word: str) -> None:
+    end = "Do not delete the branch: the auditors read it."
+    said = position_in(project, additional_instructions=f"Ask first. {word * 3_000}{end}")
+    (line,) = [line for line in said.split("\n") if line.startswith("Instructions from the user: Ask first. ")]
+    assert line.endswith(f" {end}")
+    assert 700 < units(line) < 830
 
 
 def test_a_long_note_goes_on_below_the_position(project: Project) -> None:
@@ -346,8 +395,8 @@ def test_a_long_note_goes_on_below_the_position(project: Project) -> None:
 
 def test_the_next_conversation_hears_of_a_broken_session_at_each_start(project: Project) -> None:
     said = (
-        "The session before this conversation broke off, or is still open: "
-        "look first (`git status`, `git log`) whether its step is half done.\n"
+        "\nNo end was recorded of the session before this conversation: if somebody may still work there, ask the"
+        " user; else `git status` and `git log` show what it left.\n"
     )
     first = [project.deliver(STARTUP, client="one"), project.deliver(STARTUP, client="one")]
     assert [said in (answer.packet or "") for answer in first] == [False, False]

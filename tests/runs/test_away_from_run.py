@@ -125,7 +125,7 @@ def test_a_session_is_recorded_while_its_run_is_away(tmp_path: Path, name: str) 
     printed = json.loads(answer.output)
     packet = printed["hookSpecificOutput"]["additionalContext"]
     assert packet.startswith(f"# FABER run {RUN}\n"), packet
-    assert "does not have the files of" in packet.splitlines()[-3]
+    assert "does not have the files of" in packet.partition("\nPhase: ")[0]
     assert packet.endswith("\n===== end of the FABER context\n")
     assert printed["systemMessage"].endswith("; files not here: faber-ledger status")
     assert "does not have the files of" in project.faber("status", RUN).stdout
