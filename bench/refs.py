@@ -47,7 +47,7 @@ def copy_project(stage: Stage, name: str) -> Path:
 
 
 def agree(stage: Stage, project: Path, remote: Path) -> None:
-    """Give a project a bare remote, to which nothing but `sync` sends its ledgers."""
+    """Add a bare remote to a project; only `sync` sends its ledgers there."""
     git(stage, project, "init", "--quiet", "--bare", str(remote))
     git(stage, project, "remote", "add", "origin", remote.as_uri())
     git(stage, project, "push", "--quiet", "origin", "HEAD:main")

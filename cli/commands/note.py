@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class NoteGroup(click.Group):
-    """A group that takes what is no subcommand of it as the arguments of `add`."""
+    """A group that treats arguments which name no subcommand as those of `add`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments, after `add` if they name no subcommand."""
