@@ -288,13 +288,16 @@ class World:
         self.git(tree, "fetch", "--quiet", "--prune")
 
     def lose_remote(self, tree: Project) -> None:
-        self.git(tree, "remote", "set-url", "origin", str(self.remote.with_name("away.git")))
+        for program in ("uploadpack", "receivepack"):
+            self.git(tree, "config", f"remote.origin.{program}", "false")
 
     def reach_remote(self, tree: Project) -> None:
-        self.git(tree, "remote", "set-url", "origin", str(self.remote))
+        if not self._is_reached(tree):
+            for program in ("uploadpack", "receivepack"):
+                self.git(tree, "config", "--unset", f"remote.origin.{program}")
 
     def _is_reached(self, tree: Project) -> bool:
-        return output(tree, "remote", "get-url", "origin").strip() == str(self.remote)
+        return "remote.origin.uploadpack" not in output(tree, "config", "--local", "--name-only", "--list")
 
     def settle_refs(self) -> None:
         """Let each clone exchange the run, as its next session's end would, once what was started has ended."""
