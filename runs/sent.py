@@ -28,7 +28,7 @@ class Sent:
     `commit` is the one that the remote's ref had when this clone last asked or sent, empty if there was no ref. Of it,
     `heads` are those of its log if ours has all of it, `events` counts its events that are ours, `updated_at` is its
     state's, and it `has_metadata` beside it. `log` and `state` tell the run's files as they were when the remote had
-    all of them; `digest` is that of the state that was last sent or taken. `noted_at` is when the log was read for
+    all of them; `digest` is that of the state that was last sent or taken, and `base` the commit that has it. `noted_at` is when the log was read for
     that, and `at` when this clone sent last, 0 if it never did; `problem` is why the last attempt failed. A run that
     `is_forgotten` at the remote is sent by name alone. `must_purge` says that the ref's history has a payload that was
     redacted here.
@@ -37,7 +37,7 @@ class Sent:
     def __init__(self, run: Run) -> None:
         self._run = run
         self.path = os.path.join(run.private_folder, SENT)
-        self.remote = self.commit = self.heads = self.updated_at = self.digest = self.problem = ""
+        self.remote = self.commit = self.heads = self.updated_at = self.digest = self.base = self.problem = ""
         self.events = 0
         self.log: list[int] | None = None
         self.state: list[int] | None = None
@@ -51,6 +51,7 @@ class Sent:
             self.state = None if state is None else [int(one) for one in state]
             self.at, self.events, self.problem = float(found["at"]), int(found["events"]), str(found["problem"])
             self.commit, self.heads, self.updated_at = [str(found[name]) for name in ("commit", "heads", "updated_at")]
+            self.base = str(found.get("base", ""))
             self.has_metadata, self.digest = bool(found["metadata"]), str(found["digest"])
             self.remote, self.noted_at = str(found["remote"]), float(found["noted_at"])
         except (FileRefused, OSError, ValueError, TypeError, LookupError, RecursionError):
@@ -70,6 +71,7 @@ class Sent:
             "events": self.events,
             "updated_at": self.updated_at,
             "digest": self.digest,
+            "base": self.base,
             "log": self.log,
             "state": self.state,
             "at": self.at,

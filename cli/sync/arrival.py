@@ -110,7 +110,7 @@ def bring_runs(remote: Remote, root: str, wanted: list[RemoteRun], warn: Warn) -
             run = find_run_from(root, one.run_id, state)
             try:
                 absorb_commit(run, commit, remote.name, warn)
-            except (LedgerError, OSError, sqlite3.Error) as error:
+            except (LedgerError, OSError, sqlite3.Error, RecursionError) as error:
                 if len(wanted) == 1:
                     raise
                 warn(f"{one.run_id}: {error.message if isinstance(error, LedgerError) else error}")
@@ -147,7 +147,7 @@ def _write_state(run: Run, text: str) -> None:
         write_missing_state(run, text, log)
     sent = Sent(run)
     sent.note_state(run)
-    sent.digest = digest_of(read_state(run).value)
+    sent.digest, sent.base = digest_of(read_state(run).value), sent.commit
     sent.save()
 
 

@@ -28,7 +28,7 @@ from faber_ledger.cli.sync.refs import (
     ref_name,
     write,
 )
-from faber_ledger.cli.sync.versions import files_to_send, is_state_due, message_of, time_of
+from faber_ledger.cli.sync.versions import digest_of, files_to_send, is_state_due, message_of, time_of
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import GitFailed, ServerRefused, ServerUnavailable
 from faber_ledger.ledger.disk import RunLock
@@ -215,10 +215,11 @@ def _fetch(remote: Remote, runs: dict[str, Carried], names: list[str]) -> list[s
 
 
 class Prepared(NamedTuple):
-    """A version to send, and what the run's note says once the remote has it."""
+    """A version to send, and what the run's note says once the remote has it; whether its state is that of here."""
 
     version: Version
     sent: Sent
+    has_our_state: bool
 
 
 def _send_all(
@@ -251,7 +252,7 @@ def _send_all(
     return {
         name: runs[name]
         for name, one in prepared.items()
-        if _note_pushed(runs[name], one.sent, commits[name], pushed.get(name, cut), remote, warn)
+        if _note_pushed(runs[name], one, commits[name], pushed.get(name, cut), remote, warn)
     }
 
 
@@ -302,11 +303,13 @@ def _prepare(remote: Remote, one: Carried, parent: str, folder: str, warn: Warn,
     sent.remote, sent.heads, sent.events, sent.updated_at = remote.name, heads, events, time_of(state)
     sent.has_metadata = METADATA in files
     history = "" if sent.must_purge else parent
-    return Prepared(Version(ref_name(run.run_id), files, message, history, int(now())), sent)
+    version = Version(ref_name(run.run_id), files, message, history, int(now()))
+    return Prepared(version, sent, bool(state) and sent.digest == digest_of(state))
 
 
-def _note_pushed(one: Carried, sent: Sent, commit: str, pushed: Pushed, remote: Remote, warn: Warn) -> bool:
+def _note_pushed(one: Carried, prepared: Prepared, commit: str, pushed: Pushed, remote: Remote, warn: Warn) -> bool:
     """Note what became of a pushed run; return whether another clone was faster."""
+    sent = prepared.sent
     one.is_behind = pushed.is_behind
     if pushed.why is not None:
         one.sent, one.was_lost = 0, False
@@ -326,6 +329,7 @@ def _note_pushed(one: Carried, sent: Sent, commit: str, pushed: Pushed, remote: 
     if sent.must_purge:
         delete_refs(remote.top, [remote.fetched(ref_name(one.run.run_id))])
     sent.commit, sent.at, sent.problem = commit, now(), ""
+    sent.base = commit if prepared.has_our_state else sent.base
     sent.is_forgotten = False
     sent.save(is_purged=sent.must_purge)
     one.has_sent, one.why, one.code = True, None, 0

@@ -50,7 +50,6 @@ def absorb_commit(run: Run, commit: Commit | None, remote: str, warn: Warn, *, m
     files = checked.files
     whole: tuple[float, list[int] | None] | None = None  # when the remote had all of the log, and its file then
     sent = Sent(run)
-    base = sent.commit
     sent.remote, sent.commit, sent.heads, sent.events, sent.log = remote, checked.name, "", 0, None
     theirs = state_of(files.get(STATE))
     sent.updated_at, sent.has_metadata, sent.problem = time_of(theirs), METADATA in files, ""
@@ -67,7 +66,7 @@ def absorb_commit(run: Run, commit: Commit | None, remote: str, warn: Warn, *, m
         is_changed = bool(added or opened.restored or opened.redacted)
         if opened.redacted:
             delete_refs(run.root, [SENT + ref_name(run.run_id)])  # what this clone has sent reaches the payload
-    state = _take_state(run, sent, theirs, base, remote, warn)
+    state = _take_state(run, sent, theirs, remote, warn)
     if is_changed or state:
         write_blocks(run, warn=warn)
     if whole is not None:
@@ -119,16 +118,16 @@ def _has_redacted(log: Log, path: str) -> bool:
         return False
 
 
-def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], base: str, remote: str, warn: Warn) -> str:
-    """Replace a state that git does not track by the ref's, or by the merge of both if both have changed since `base`.
+def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], remote: str, warn: Warn) -> str:
+    """Replace a state that git does not track by the ref's, or by the merge of both if both have changed.
 
-    `base` is the commit that was exchanged before. Return what the state is then, empty if ours stays.
+    Return what the state is then, empty if ours stays.
     """
     try:
         ours = read_state(run).value
         found, others = digest_of(ours), digest_of(theirs)
         if theirs and found == others:
-            sent.digest = found
+            sent.digest, sent.base = found, sent.commit
         if run.is_kept or not theirs or others in (found, sent.digest):
             return ""
         words = ", ".join([str(one) for one in (theirs.get("status"), current_phase(theirs)) if one])
@@ -138,10 +137,10 @@ def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], base: str, remote:
                 warn(f"{run.run_id}: the state at {remote} is newer ({words}) than the one here, which git tracks")
             return ""
         if sent.digest != found:
-            return _merge_state(run, sent, ours, theirs, base, warn)
+            return _merge_state(run, sent, ours, theirs, warn)
         with read_log(run) as log:
             if not is_older and replace_state(run, content_of(theirs), content_of(ours), log, warn):
-                sent.digest = others
+                sent.digest, sent.base = others, sent.commit
                 sent.note_state(run)
                 return words or "without a status"
     except (LedgerError, RecursionError):
@@ -149,14 +148,14 @@ def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], base: str, remote:
     return ""
 
 
-def _merge_state(run: Run, sent: Sent, ours: dict[str, Any], theirs: dict[str, Any], base: str, warn: Warn) -> str:
-    """Write the merge of two states that have both changed since a commit (DECISIONS 54); return what it is."""
-    before = run_git("cat-file", "blob", f"{base}:{STATE}", at=run.root).stdout if base else b""
+def _merge_state(run: Run, sent: Sent, ours: dict[str, Any], theirs: dict[str, Any], warn: Warn) -> str:
+    """Write the merge of two states that have both changed since `sent.base` (DECISIONS 54); return what it is."""
+    before = run_git("cat-file", "blob", f"{sent.base}:{STATE}", at=run.root).stdout if sent.base else b""
     merged = merge_states(before, content_of(ours).encode(), content_of(theirs).encode(), None)
     with read_log(run) as log:
         if not replace_state(run, merged.content.decode(), content_of(ours), log, warn):
             return ""
     for line in merged.lines():
         report(run, warn, f"{run.run_id}: state.json: {line}")
-    sent.digest = digest_of(theirs)  # so that the merge is sent
+    sent.digest, sent.base = digest_of(theirs), sent.commit  # so that the merge is sent
     return "merged"

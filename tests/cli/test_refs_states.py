@@ -139,6 +139,24 @@ def test_a_state_that_git_tracks_is_left_to_git(tmp_path: Path) -> None:
     assert two.state["current_phase"] != "evaluate"
 
 
+def test_a_change_that_was_left_is_merged_once_git_ignores_the_state(tmp_path: Path) -> None:
+    one = CarriedClone.started(tmp_path / "one")
+    one.sync()
+    two = one.second("two")
+    two.sync()
+    advance(one)
+    one.sync()
+    two.sync()
+    two.git("rm", "--cached", "-q", str(two.state_path))
+    (two.root / ".gitignore").write_text("state.json\n")
+    two.commit("ignored")
+    one.change(note="theirs", updated_at=LATEST)
+    one.sync()
+    two.change(work_id="ours", updated_at=LATEST)
+    two.sync()
+    assert (two.state["current_phase"], two.state["note"], two.state["work_id"]) == ("evaluate", "theirs", "ours")
+
+
 def test_a_change_with_the_same_time_is_sent(one: CarriedClone) -> None:
     one.change(current_phase="evaluate")
     assert one.sync().stdout == f"{RUN}: its state sent to origin\n"
