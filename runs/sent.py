@@ -28,10 +28,10 @@ class Sent:
     `commit` is the one that the remote's ref had when this clone last asked or sent, empty if there was no ref. Of it,
     `heads` are those of its log if ours has all of it, `events` counts its events that are ours, `updated_at` is its
     state's, and it `has_metadata` beside it. `log` and `state` tell the run's files as they were when the remote had
-    all of them; `digest` is that of the state that was last sent or taken, and `base` the commit that has it. `noted_at` is when the log was read for
-    that, and `at` when this clone sent last, 0 if it never did; `problem` is why the last attempt failed. A run that
-    `is_forgotten` at the remote is sent by name alone. `must_purge` says that the ref's history has a payload that was
-    redacted here.
+    all of them; `digest` is that of the state that was last sent or taken, and `base` the commit that has it.
+    `noted_at` is when the log was read for that, and `at` when this clone sent last, 0 if it never did; `problem` is
+    why the last attempt failed. A run that `is_forgotten` at the remote is sent by name alone. `must_purge` says that
+    the ref's history has a payload that was redacted here.
     """
 
     def __init__(self, run: Run) -> None:

@@ -192,6 +192,10 @@ def init(
         make_settings(root, config)
         remove_empty_folders(changes, root)
         notes += carry_out(root, travel, say) if is_project else []
+    elif travel.mode == REFS:
+        notes.append(
+            f"this clone would send its ledgers to {travel.remote}, where everybody who reads it can read them"
+        )
     failure = _fetch(root, notes) if not dry_run and (fetch or (carry is None and travel.mode == REFS)) else None
     notes += _project_notes(root, git_says, travel) if is_project else []
     committed = [*(hooks.own if scope == "project" else []), *shared]

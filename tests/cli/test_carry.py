@@ -55,6 +55,9 @@ def test_the_projects_file_alone_makes_nobody_send_or_fetch(laptop: Project) -> 
 
 def test_a_switch_to_refs_and_back_is_one_command_each_way(laptop: Project) -> None:
     before = (laptop.root / LEDGER).read_bytes()
+    tried = laptop.faber("init", "--git-only", "--carry", "refs", "--dry-run")
+    assert "this clone would send its ledgers to origin" in tried.stderr
+    assert (laptop.root / LEDGER).read_bytes() == before
     done = laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
     assert done.returncode == 0, done.stderr
     assert "this clone sends its ledgers to origin, where everybody who reads it can read them" in done.stderr
