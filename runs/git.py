@@ -274,15 +274,18 @@ def is_tracked(path: str) -> bool | None:
 
 
 def branch_of(root: str) -> str | None:
-    """Return the branch that a work tree has checked out, read from git's HEAD file without running git.
+    """Return the branch that a work tree has checked out, read from git's HEAD file; None if it is detached or unknown.
 
-    None if it is detached or unknown: without git, and where git keeps its references in tables of its own.
+    Where git keeps its references in tables, the file names a branch that cannot exist, and git is asked.
     """
     tree = work_tree_of(root)
     kind, _, branch = ((line_of(os.path.join(tree.own, "HEAD")) if tree else None) or "").partition("refs/heads/")
-    # Where references are in tables, the file names a branch that cannot exist.
-    if kind != "ref: " or branch == ".invalid":
+    if kind != "ref: ":
         return None
+    if tree is not None and branch == ".invalid":
+        from faber_ledger.runs.git_query import GitQuery
+
+        branch = (GitQuery(["symbolic-ref", "--quiet", "HEAD"], tree.top).answer() or "").removeprefix("refs/heads/")
     return (branch if branch.isascii() else without_surrogates(branch)) or None
 
 
