@@ -181,6 +181,7 @@ class Remote:
         leases = [f"--force-with-lease={SENT}{one.name}:{one.lease}" for one in pushes if one.lease is not None]
         specs = [f"{one.commit}:{SENT}{one.name}" for one in pushes]
         done = self._run("-c", f"remote.{self.name}.mirror=false", *PUSH, *leases, "--", self.name, *specs)
+        said = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if line.startswith("remote: ")]
         found = {}
         for line in done.stdout.decode("utf-8", "replace").splitlines():
             flag, _, rest = line.partition("\t")
@@ -188,7 +189,8 @@ class Remote:
             name = ref.rpartition(":")[2].removeprefix(SENT)
             if ref:
                 is_behind = any([word in summary for word in BEHIND]) and FOR_GOOD not in summary
-                found[name] = Pushed(summary if flag == "!" else None, flag == "!" and is_behind)
+                why = f"{summary}: {said[0].strip()}" if said and "hook declined" in summary else summary
+                found[name] = Pushed(why if flag == "!" else None, flag == "!" and is_behind)
         if not found:
             raise GitFailed(f"`git push` failed: {complaint(done)}", hint=f"try `git push {self.name}` by hand")
         return found
