@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from pathlib import Path
@@ -142,7 +143,7 @@ def _sections(shared: set[tuple[str, str]]) -> Iterator[str]:
         if name in ALIASES:
             yield from _alias(ALIASES[name], command, known[ALIASES[name]], context)
         elif isinstance(command, click.Group):
-            yield (command.help or "").strip()
+            yield inspect.cleandoc(command.help or "")
         else:
             yield from _block(command, context, shared)
 

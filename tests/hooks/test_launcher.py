@@ -16,7 +16,7 @@ from support.sizes import few
 ROOT = Path(__file__).parents[2]
 START = "SessionStart.startup.print"
 # What `site` runs in an environment that has it: it leaves a file where a hook was started with `site`.
-TRACE = "open(__import__('os').environ['TRACE'], 'w').close()\n"
+TRACE = "import os; 'TRACE' in os.environ and open(os.environ['TRACE'], 'w').close()\n"
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def environment(folder: Path, *, with_pip: bool = False) -> Path:
     """Make a virtual environment, which notes when `site` starts; return its folder of programs."""
     venv.create(folder, symlinks=True, with_pip=with_pip)
     (packages,) = folder.glob("lib/python3*/site-packages")
-    (packages / "sitecustomize.py").write_text(TRACE)
+    (packages / "trace.pth").write_text(TRACE)
     return folder / "bin"
 
 

@@ -12,6 +12,7 @@ recorded on it. `taken up`: a command has recorded on it here. `ledger alone`: g
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -198,6 +199,7 @@ def write_file(project: Project, named: str) -> None:
     elif named == "B, then A":
         project.write(ACTIVE, "run-b\n")
         project.write(FABERS, "run-a\n")
+        os.utime(project.root / ACTIVE, (1, 1))
     else:
         project.write(ACTIVE, f"{NAMES.get(first, first)}\n")
     if is_tracked:
