@@ -43,7 +43,11 @@ WHOLE = "--no-filter"  # a partial clone gets the files, too; before a `--filter
 PUSH = ("push", "--porcelain", "--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no")
 OWN_SETTINGS = ("-c", "core.hooksPath=/dev/null", "-c", "push.pushOption=")
 UNCHECKED = ("-c", "fetch.fsckObjects=false")  # where nothing is kept
-BEHIND = ("fetch first", "non-fast-forward", "stale info", "cannot lock", "failed to update", "already exists")
+# The words of git 2.39 and, since 2.50, of its transactions on references.
+BEHIND = (
+    *("fetch first", "non-fast-forward", "stale info", "cannot lock", "failed to update", "already exists"),
+    *("incorrect old value", "reference does not exist"),
+)
 VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 FOR_GOOD = "[remote rejected] (non-fast-forward)"  # the remote's settings refuse to replace a ref
 

@@ -165,7 +165,7 @@ def test_a_commit_that_git_refuses_does_not_stop_the_others(one: CarriedClone) -
 def test_a_ref_below_a_runs_ref_is_said(one: CarriedClone) -> None:
     one.faber("run", "forget", "--remote", RUN, "--yes")
     one.origin.git("update-ref", f"{SENT}{RUN}/x", one.origin.git("rev-parse", "main"))
-    assert "failed to update ref" in one.sync(RUN, code=14).stdout
+    assert "[remote rejected]" in one.sync(RUN, code=14).stdout
 
 
 # What a list shows

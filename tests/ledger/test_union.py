@@ -221,7 +221,7 @@ def test_an_event_of_a_newer_program_passes(ledger: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "payload", ["not json", "[]", '{"a":NaN}', '{"b":1, "a":2}', '{"a":' + "[" * 50_000 + "]" * 50_000 + "}"]
+    "payload", ["not json", "[]", '{"a":NaN}', '{"b":1, "a":2}', '{"a":' + "[" * 100_000 + "]" * 100_000 + "}"]
 )
 def test_an_unreadable_payload_is_dropped(tmp_path: Path, payload: str) -> None:
     """The event's hash and parents are right, so its payload would stop every command in every clone that has it."""
