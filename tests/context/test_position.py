@@ -408,18 +408,20 @@ def test_the_next_conversation_hears_of_a_broken_session_at_each_start(project: 
     assert said not in (project.deliver(STARTUP, client="three").packet or "")
 
 
-def worked_an_hour_ago(root: Path) -> Project:
-    """Make a project whose commit is older than every session that a test records."""
+def committed_by_a_fast_clock(root: Path) -> Project:
+    """Make a project whose commit seems younger than every session that a test records."""
     project = Project.noted(root)
+    project.write("base.py", "x = 0\n")
+    project.git("add", "base.py")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GIT_COMMITTER_DATE", f"@{int(time.time()) - 3600} +0000")
+        patch.setenv("GIT_COMMITTER_DATE", f"@{int(time.time()) + 3600} +0000")
         project.git("commit", "--quiet", "--amend", "--no-edit")
     return project
 
 
 @pytest.mark.parametrize(("is_uncommitted", "ends_here"), [(True, False), (True, True), (False, False)])
 def test_uncommitted_work_is_told_where_it_is_not(tmp_path: Path, is_uncommitted: bool, ends_here: bool) -> None:
-    laptop = worked_an_hour_ago(tmp_path / "laptop")
+    laptop = committed_by_a_fast_clock(tmp_path / "laptop")
     laptop.deliver(STARTUP, client="one")
     if is_uncommitted:
         laptop.write("work.py", "x = 1\n")
@@ -445,7 +447,7 @@ def test_uncommitted_work_is_told_where_it_is_not(tmp_path: Path, is_uncommitted
 
 
 def test_uncommitted_work_that_was_committed_after_the_session_is_not_asked_for(tmp_path: Path) -> None:
-    laptop = worked_an_hour_ago(tmp_path / "laptop")
+    laptop = committed_by_a_fast_clock(tmp_path / "laptop")
     laptop.deliver(STARTUP, client="one")
     laptop.write("work.py", "x = 1\n")
     laptop.deliver("SessionEnd.prompt_input_exit.interactive", client="one")
@@ -462,7 +464,7 @@ def test_uncommitted_work_that_was_committed_after_the_session_is_not_asked_for(
 @pytest.mark.parametrize("is_others", [True, False])
 def test_a_newer_commit_of_the_branch_counts_wherever_it_is_known(tmp_path: Path, is_others: bool) -> None:
     """A fetched commit of the session's branch settles it; a commit of another branch does not."""
-    laptop = worked_an_hour_ago(tmp_path / "laptop")
+    laptop = committed_by_a_fast_clock(tmp_path / "laptop")
     laptop.git("switch", "--quiet", "--create", "feat/one")
     laptop.deliver(STARTUP, client="one")
     laptop.write("work.py", "x = 1\n")
