@@ -212,7 +212,7 @@ def _lines_that_stop(
                 "", f"The retries of phase {phase} are used up ({tried} of {limit}): ask the user before you try again."
             )
         )
-    count = _count_errors(state, place_of(point)) if point else 0
+    count = count_errors(state, point)
     if count >= MOST_FAILURES:
         lines.append(_line("", f"This step has failed {count} times: stop, and ask the user before you try it again."))
     return lines
@@ -274,6 +274,11 @@ def _lines_about_feedback(request: object, where: str) -> list[Line]:
     ]
 
 
+def count_errors(state: dict[str, Any], point: ResumePoint | None) -> int:
+    """Return how many of a state's `errors` are of the step at which work resumes."""
+    return _count_errors(state, place_of(point)) if point else 0
+
+
 def _count_errors(state: dict[str, Any], place: str) -> int:
     """Return how many of a state's `errors` are of a step (`phase:step`)."""
     errors = state.get("errors")
@@ -284,7 +289,7 @@ def _count_failures(state: dict[str, Any], workflow: Workflow | None, point: Res
     """Return how often the step has failed that is to be tried again; 0 if none is."""
     if point is None or point["mode"] != "retry":
         return 0
-    return _count_errors(state, place_of(point)) or _count_retries(state, workflow, point["phase"])[0] + 1
+    return count_errors(state, point) or _count_retries(state, workflow, point["phase"])[0] + 1
 
 
 def _count_retries(state: dict[str, Any], workflow: Workflow | None, phase: str | None) -> tuple[int, int]:

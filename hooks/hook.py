@@ -15,9 +15,9 @@ from faber_ledger.recording.recording import Recording
 from faber_ledger.recording.sessions import sessions_elsewhere
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.clients import note_session
-from faber_ledger.runs.clone import is_set_up_unchecked, note_use, read_used_runs, writer_of
+from faber_ledger.runs.clone import note_use, read_used_runs, writer_of
 from faber_ledger.runs.log import lacks_ledger
-from faber_ledger.runs.progress import branch_name, current_phase, what_to_keep
+from faber_ledger.runs.progress import what_to_keep
 from faber_ledger.runs.publish import carries_refs
 
 TYPE_CHECKING = False
@@ -236,15 +236,15 @@ class Hook:
 
 
 SECONDS_TO_RECORD = 2.0  # of a start's time, which its artifacts leave
-NAME, LONGEST_LINE = "faber-ledger: ", 120  # of what a start tells the user
 
 
 class Start(Hook):
     """A start of one of the client's own sessions."""
 
     _elsewhere: Elsewhere | None = None  # what the packet says about other clones
-    _unsent: str | None = None  # what was not sent of a run that travels in git refs
+    _unsent: str | None = None  # of a run that travels in git refs
     _lacks_artifact = False  # whether a required artifact could not be loaded
+    _own_branch: str | None = None  # of a run whose files are not here, by the log
 
     def answer(self) -> Answer | None:
         """Gather the run's context, record the session's start with it, and return the packet."""
@@ -261,8 +261,7 @@ class Start(Hook):
         arrival = self._receive(state)
         self._put(arrival)
         elsewhere = sessions_elsewhere(state, self.run.root)
-        if any(elsewhere):
-            self._elsewhere = self._look_elsewhere(is_last_there=elsewhere[0])
+        self._elsewhere = self._look_elsewhere(is_last_there=elsewhere[0]) if any(elsewhere) else None
         gathered = self._gather(state, is_state_read=problem is None)
         self._lacks_artifact = any([not failed["error"].is_state for failed in gathered.required_failed])
         # Without any state, the only problem that was gathered is that there is none.
@@ -270,15 +269,30 @@ class Start(Hook):
         problems = [*([problem] if problem else []), *found]
         for text in found:  # the state's own problem is reported when the call is recorded
             self.warn(" / ".join([line for line in text.split("\n")[:5] if line]))
+        packet = self._record_start(gathered, problems, arrival)
+        if packet is None:
+            return None
+        self._leave_run(is_followed=True)
+        if os.environ.get("CLAUDE_ENV_FILE"):
+            from faber_ledger.hooks.session_env import export_run
+
+            export_run(os.environ["CLAUDE_ENV_FILE"], self.run.run_id, state.get("work_id"), self.warn)
+        return Answer(packet, self._line(state, is_broken=problem is not None))
+
+    def _record_start(self, gathered: Reload, problems: list[str], arrival: Arrival) -> str | None:
+        """Record the start with its loads, and return the packet; None if another hook has recorded it."""
         packet: str | None = None
         try:
             with self._recording() as recording:
+                log = recording.view.log
                 recording.say_notices()
                 if carries_refs(self.run.root):
                     from faber_ledger.runs.sent import describe_unsent
 
-                    self._unsent = describe_unsent(self.run, recording.view.log, is_start=True)
-                packet, loads = self._pack(gathered, problems, arrival, recording.view.log)
+                    self._unsent = describe_unsent(self.run, log, is_start=True)
+                if self.run.is_kept and (checkout := arrival["checkout"]) is not None:
+                    self._own_branch = log.first_branch(besides=checkout["branch"])
+                packet, loads = self._pack(gathered, problems, arrival, log)
                 is_repeated = self._record(recording, arrival, loads).is_repeated
         except (Exception, OutOfTime) as error:  # noqa: BLE001 -- the agent gets its context all the same
             if packet is None:
@@ -294,39 +308,25 @@ class Start(Hook):
                 return None
             note_use(self.run.root, self.run.run_id)
             self._name_run()
-        self._leave_run(is_followed=True)
-        if os.environ.get("CLAUDE_ENV_FILE"):
-            from faber_ledger.hooks.session_env import export_run
+        return packet
 
-            export_run(os.environ["CLAUDE_ENV_FILE"], self.run.run_id, state.get("work_id"), self.warn)
-        return Answer(packet, self._line(state))
+    def _line(self, state: dict[str, Any], *, is_broken: bool = False) -> str:
+        from faber_ledger.hooks.start_line import start_line  # only a start has one
 
-    def _line(self, state: dict[str, Any]) -> str:
-        """Return the user's line, of at most 120 characters for ids of up to 60: run, phase, what is wrong most."""
-        phase, branch, root = current_phase(state), branch_name(state), self.run.root
-        checkout, count = self._arrival["checkout"] if self._arrival is not None else None, len(self._warnings)
-        if is_new := is_set_up_unchecked(root):
-            from faber_ledger.runs.set_up import line_to_set_up  # only the first start of a clone looks
-
-            is_new = line_to_set_up(root) is not None
-        found = {  # in at most 16 letters; `status` and `doctor` say all of it
-            "not recorded": not self._is_recorded,
-            "files not here": self.run.is_kept,
-            "wrong branch": checkout is not None and branch not in (None, "", checkout["branch"]),
-            "bad active file": self._active is not None and self._active.problem,
-            "artifact missing": self._lacks_artifact,
-            "not set up": is_new,
-            "not sent": self._unsent,
-            "redacted events": any(["redacted elsewhere" in warning for warning in self._warnings]),
-            f"{count} warning{'s' if count > 1 else ''}": count,
-        }
-        end = next((f"; {wrong}: faber-ledger status" for wrong, is_so in found.items() if is_so), "")
-        from faber_ledger.files.text import one_line
-
-        run = f"run {one_line(self.run.run_id, 80)}"
-        room = max(LONGEST_LINE - len(f"{run}, phase {end}"), 9)
-        line = f"{run}{f', phase {one_line(phase, room)}' if phase else ''}{end}"
-        return f"{NAME}{line}" if len(NAME) + len(line) <= LONGEST_LINE else line
+        return start_line(
+            self.run,
+            state,
+            {
+                "not recorded": not self._is_recorded,
+                "state unreadable": is_broken,
+                "bad active file": self._active is not None and bool(self._active.problem),
+                "artifact missing": self._lacks_artifact,
+                "not sent": bool(self._unsent),
+            },
+            self._arrival["checkout"] if self._arrival is not None else None,
+            self._own_branch,
+            self._warnings,
+        )
 
     def _packet_without_state(self, error: ForeignState) -> str:
         """Return a packet that says only that `state.json` is another run's: none of it is shown or recorded."""
