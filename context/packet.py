@@ -172,6 +172,11 @@ def describe_break(log: Log, client: str | None) -> str | None:
     return None if ended is not None and dict(ended["event"]).get("reason") != "abandoned" else BROKE_OFF
 
 
+def is_first_conversation(log: Log, client: str | None) -> bool:
+    """Return whether no other conversation was on the run before this client's first session."""
+    return log.last_start(before=log.first_start_of(client) if client is not None else None) is None
+
+
 def _also_text(also: list[str], room: int) -> str:
     """Return a line with as much as fits of what else there is."""
     for count in range(len(also), 0, -1):

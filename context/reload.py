@@ -189,6 +189,10 @@ class Reload:
         notes, summary = packet.read_remembered(self.root, log, client, source, keeper) if log else ([], None)
         broken = packet.describe_break(log, client) if log else None
         others = elsewhere.describe(log, client) if elsewhere is not None else []
+        if log and packet.is_first_conversation(log, client):
+            from faber_ledger.runs.of_work import describe_other_runs  # once a run
+
+            others += describe_other_runs(run, self.state)
         first = [sentence for sentence in (before, broken, *others) if sentence]
         rules = find_rules_of_failure(self.state, parts)
         told: Any = {"workflow": self.workflow, "notes": notes, "before": first, "on_failure": rules}

@@ -35,6 +35,7 @@ from faber_ledger.runs.git import branch_of
 from faber_ledger.runs.in_git import GitSurvey
 from faber_ledger.runs.kept import not_in_tree
 from faber_ledger.runs.log import lacks_ledger, read_log
+from faber_ledger.runs.of_work import describe_other_runs
 from faber_ledger.runs.progress import FINISHED, branch_name, current_phase, resume_point
 from faber_ledger.runs.projecting import known_members
 from faber_ledger.runs.publish import carries_refs, why_not_published
@@ -162,6 +163,7 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
     blocks, log = found.blocks, found.log
     yield f"Run: {run.run_id}"
     yield from position_lines(state)
+    yield from describe_other_runs(run, state)
     named, here = branch_name(state), branch_of(run.root)
     if isinstance(named, str) and here not in (None, named):
         yield f"Branch: {named}, but {here} is checked out here"
