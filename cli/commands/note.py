@@ -30,8 +30,10 @@ class NoteGroup(click.Group):
     """A group that treats arguments which name no subcommand as those of `add`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments, after `add` if they name no subcommand."""
+        """Parse the arguments, after `add` if they name no subcommand, which no text may begin with then."""
         names_one = not args or args[0] in self.commands or args[0] in ctx.help_option_names
+        if not names_one and any([arg.split(" ")[0] in self.commands for arg in args]):
+            ctx.fail("The text begins with a subcommand's name: write `note add TEXT`.")
         return super().parse_args(ctx, args if names_one else ["add", *args])
 
 
