@@ -30,7 +30,7 @@ from faber_ledger.context.body import COMMAND_BUDGET
 from faber_ledger.context.position import render_position
 from faber_ledger.context.reconstitution.content import PARTS, read_known, render_content
 from faber_ledger.context.reconstitution.faber_files import build_input
-from faber_ledger.context.reconstitution.journal import Journal
+from faber_ledger.context.reconstitution.journal import Journal, says_something
 from faber_ledger.context.reconstitution.steps import load_state, reconstitute_context, run_not_found
 from faber_ledger.context.selection import workflow_of
 from faber_ledger.files.text import one_line
@@ -123,7 +123,8 @@ def reconstitute(
         position = render_position(meant, state, workflow=workflow, before=known["before"])
         sources: Sources = {"context": context, "state": state, "position": position, "known": known}
         tell_lines(render_content(sources, budget=budget, only=only))
-    lines = [*report, *boxed_lines(context, known), *brief_lines(context, known)] if has_report else []
+    summaries = filter(says_something, [*boxed_lines(context, known), *brief_lines(context, known)])
+    lines = [*report, *summaries] if has_report else []
     show({**context, **more}, ["", *lines] if has_content and has_report else lines, as_json=as_json)
 
 
