@@ -290,7 +290,7 @@ class Start(Hook):
                     from faber_ledger.runs.sent import describe_unsent
 
                     self._unsent = describe_unsent(self.run, log, is_start=True)
-                if self.run.is_kept and (checkout := arrival["checkout"]) is not None:
+                if self.run.is_kept and (checkout := arrival["checkout"]) is not None and checkout["branch"]:
                     self._own_branch = log.first_branch(besides=checkout["branch"])
                 packet, loads = self._pack(gathered, problems, arrival, log)
                 is_repeated = self._record(recording, arrival, loads).is_repeated

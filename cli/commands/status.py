@@ -83,14 +83,15 @@ def status(run: str | None, as_json: bool) -> None:
     if missing is not None:
         data["in_git"] = in_git_data(survey, missing)
         seal = "faber-ledger seal" if meant.run_id == active.run_id else f"faber-ledger seal {meant.run_id}"
-        line = in_git_line(survey, missing, seal) if not paths else None
+        is_off = _other_branch(meant, state) is not None and state.get("status") not in FINISHED
+        line = in_git_line(survey, missing, seal) if not (paths or is_off) else None  # not on a wrong branch
         lines += [f"In git: {line}"] if line is not None else []
     if carries_refs(root):
         data["sent"], sent_lines = _sent(meant, found)
         lines += sent_lines
     if not is_set_up:
         lines.append(f"This clone: git has no driver that merges the run's files: `{SET_UP}` sets it up")
-    said = _hook_lines(root, found.blocks) if meant.run_id == active.run_id else ()
+    said = _hook_lines(root, found) if meant.run_id == active.run_id else ()
     show(data, [*lines, *_waiting_lines(meant), *said], as_json=as_json)
 
 
@@ -164,14 +165,13 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
     yield f"Run: {run.run_id}"
     yield from position_lines(state)
     yield from describe_other_runs(run, state)
-    named, here = branch_name(state), branch_of(run.root)
-    if isinstance(named, str) and here not in (None, named):
-        yield f"Branch: {named}, but {here} is checked out here"
+    if (here := _other_branch(run, state)) is not None:
+        yield f"Branch: {branch_name(state)}, but {here} is checked out here"
     yield f"Session: {_session_text(run, state, blocks, has_log=log is not None)}"
     loads = [str(load.get("artifact_id")) for load in artifacts_in_context(blocks)]
     metadata = blocks.get("context_metadata")
     reload = metadata.get("last_artifact_reload") if isinstance(metadata, dict) else None
-    if loads:
+    if loads and newest_open(blocks) is not None:
         yield f"In context: {', '.join(loads)}" + (f" (last reload {reload})" if reload else "")
     if log is None:
         yield "Ledger: none yet; the first event creates it"
@@ -182,10 +182,17 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
         yield f"state.json differs from the ledger: run `faber-ledger project {run.run_id}`"
 
 
+def _other_branch(run: Run, state: dict[str, Any]) -> str | None:
+    """Return the branch that is checked out, if it is another than the one that the state names."""
+    named, here = branch_name(state), branch_of(run.root)
+    return here if isinstance(named, str) and here != named else None
+
+
 def _not_in_file_lines(run: Run, count: int, why: str | None) -> Iterator[str]:
     if count:
         because = f", since {why}" if why is not None else ""
-        yield f"Not published yet: {events_shown(count)}{because}; {publishing_hint(run, TreeNote(run))}"
+        what = f"{events_shown(count)} of the log{because}; {publishing_hint(run, TreeNote(run))}"
+        yield f"Not yet in {run.shown(run.ledger_path)}: {what}"
     if run.is_kept:
         yield not_in_tree(run)
 
@@ -208,13 +215,24 @@ def _waiting_lines(run: Run) -> Iterator[str]:
         yield f"{waits} to be recorded: the next hook records it{command}"
 
 
-def _hook_lines(root: str, blocks: Blocks) -> Iterator[str]:
-    """Yield the last five things that the hooks have said since the newest session began."""
-    history = session_history(blocks)
+OVER = ("not recorded", "state.json was not written", "it waits in")  # once something was recorded after it
+
+
+def _hook_lines(root: str, found: Found) -> Iterator[str]:
+    """Yield the last five things that the hooks have said since the newest session began, and whose cause may last."""
+    history = session_history(found.blocks)
     began = (seconds_of(history[-1].get("started_at")) if history else None) or 0.0
+    recorded = (seconds_of(found.log.last_at) if found.log else None) or 0.0
     with suppress(FileRefused):  # doctor says why
-        said = [message for _, seconds, message in read_hook_log(root) if seconds >= began]
-        yield from [f"A hook said: {message}" for message in [*dict.fromkeys(said)][-5:]]
+        said = [
+            message
+            for _, seconds, message in read_hook_log(root)
+            if seconds >= began and not (seconds < recorded and any([words in message for words in OVER]))
+        ]
+        yield from [f"A hook said: {message}" for message in [*dict.fromkeys(said)][-5:] if UNREADABLE not in message]
+
+
+UNREADABLE = "Cannot read state file"  # which this command has read
 
 
 def _session_text(run: Run, state: dict[str, Any], blocks: Blocks, *, has_log: bool) -> str:

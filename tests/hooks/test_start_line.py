@@ -109,6 +109,7 @@ def test_the_most_urgent_thing_is_said_alone(project: Project) -> None:
     status = project.faber("status").stdout
     assert "1 delivery waits to be recorded" in status
     assert "A hook said: SessionStart: not recorded: " in status
+    assert "In git: " not in status  # nothing is to be committed or pushed on the wrong branch
 
 
 @pytest.mark.parametrize(
@@ -146,6 +147,6 @@ def test_what_hooks_said_before_the_session_is_left_to_doctor(project: Project) 
     project.deliver(STARTUP)
     status = project.faber("status").stdout
     assert "A hook said" not in status
-    assert "Resume point: build:implement (continue)" in status
-    project.change_state(current_phase=None, current_step=None, phases={})
-    assert "Resume point" not in project.faber("status").stdout
+    assert "Resume point" not in status  # phase and step say it
+    project.change_state(status="failed", phases={"build": {"status": "failed", "failed_step": "test"}})
+    assert "Resume point: build:test (retry)" in project.faber("status").stdout
