@@ -112,6 +112,7 @@ def notes_of(log: Log) -> tuple[list[Note], int]:
         event = recorded["event"]
         if event["type"] == "note_recorded" and is_foldable(recorded):
             notes.append(note_of(recorded))
+    notes.sort(key=lambda note: note["at"], reverse=True)
     notes.sort(key=lambda note: "redacted" in note and note["text"] == REDACTED)
     kept = notes[:NEWEST_NOTES]
     summaries = [note for note in notes if note["kind"] == "summary"]

@@ -293,7 +293,8 @@ def _place(at: Mapping[str, Any]) -> str:
 
 def _events(sources: Sources) -> Iterator[Block]:
     """Yield FABER's newest events."""
-    yield from map(_event_block, reversed(sources["context"]["events"]))
+    events = reversed(sources["context"]["events"])
+    yield from _by_time([(event.get("timestamp"), _event_block(event)) for event in events])
 
 
 def _event_block(event: dict[str, Any]) -> Block:
@@ -448,4 +449,4 @@ def _read_starts(run: Run, blocks: Blocks) -> list[Start]:
 def _read_notes(run: Run) -> list[Note]:
     """Return all notes of a run, newest first."""
     found = find_events(partial(read_log, run), EventQuery(types=("note_recorded",)), newest_first=True)
-    return [note_of(recorded) for recorded in found if is_foldable(recorded)]
+    return sorted([note_of(one) for one in found if is_foldable(one)], key=lambda note: note["at"], reverse=True)

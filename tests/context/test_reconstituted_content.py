@@ -279,6 +279,13 @@ def test_a_cut_part_names_the_command_that_shows_it(project: Project) -> None:
     assert "> line 4500\n> line 4501\n" in project.faber(*words).stdout
 
 
+def test_events_are_ordered_by_their_times(project: Project) -> None:
+    for number, (minute, kind) in enumerate([(9, "late"), (7, "early"), (8, "between")]):
+        put_event(project, number, kind, timestamp=f"2025-12-06T18:0{minute}:00Z")
+    kinds = [line.split("] ")[1] for line in only(project, "events")[2:]]
+    assert kinds == ["late", "between", "early"]
+
+
 def test_decisions_from_before_the_newest_twenty_events_are_found(project: Project) -> None:
     for number in range(60, 120):
         put_event(project, number, "approval_granted", message=f"approved {number}")
