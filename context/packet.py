@@ -23,7 +23,6 @@ from faber_ledger.context.body import (
     kilobytes,
     name_of,
     reading_of,
-    title_of,
 )
 from faber_ledger.files.text import clip, defuse, one_line, plain, share_room, shares, units
 from faber_ledger.runs.clone import writer_of
@@ -58,7 +57,7 @@ MAX_OUTLINED = 250_000  # characters that all outlines of a packet together read
 LONG_STATE = 100_000  # characters of a state that is not tried as a whole
 MAX_PATH = 160
 LIST_HEAD = "\nNot in this text:\n"
-WRITES = ". You write it, as the protocol says; faber-ledger records by hooks alone"
+WRITES = ". You write it, as the protocol says; faber-ledger does not"
 READING_HEAD = "\nRead these now: "
 ALL_LISTED = "`faber-ledger session-load --dry-run` lists them"
 FETCH = "/fractary-work:issue-fetch"
@@ -414,7 +413,11 @@ def _line(part: Part, asks_for: str) -> str:
     if deferred := part.get("deferred"):
         command = deferred.removeprefix("run `").split()[:1] if deferred.startswith("run `/") else []
         if command and command[0] in asks_for.split():
-            return f"- {title_of(part)}: the step fetches it\n"
+            return f"- {name_of(part)}: the step fetches it\n"
         words = defuse(one_line(deferred))
-        return f"- for the text of {title_of(part)} {words}\n" if command else f"- {title_of(part)}: {words}\n"
-    return f"- {title_of(part)}: not shown, {defuse(one_line(part['source']))} ({kilobytes(part['size_bytes'])})\n"
+        when = "first, for the text of" if part["required"] else "if you need the text of"
+        return f"- {when} {name_of(part)} {words}\n" if command else f"- {name_of(part)}: {words}\n"
+    needed = "but required, " if part["required"] else ""
+    return (
+        f"- {name_of(part)}: not shown, {needed}{defuse(one_line(part['source']))} ({kilobytes(part['size_bytes'])})\n"
+    )

@@ -42,14 +42,14 @@ MIN_INSTRUCTIONS = 700
 MOST_FAILURES = 3  # of one step, after which a protocol stops
 MAX_VALUE, MAX_PLACE, MAX_KIND, MAX_NAMED = 200, 160, 40, 12
 FACT, ORDER, MORE = range(3)  # ranks
-WHAT_THIS_IS = "faber-ledger gives you this at each start of a session, also after a compaction, so that you can go on."
+WHAT_THIS_IS = "faber-ledger gives you this at each start of a session, also after a compaction."
 BELOW = "… (the rest: below)"
 MIDDLE = ") … "
 WHAT_IS_OVER = "What faber-ledger has of this run, which is over."
 APPROVAL = "Pending approval (do not go on before it is given): "
 NOT_ON_RECORD = (
-    "begins only after somebody has approved it, and no approval is on record here, so it cannot be known: ask the user"
-    " before you go on."
+    "begins only after somebody has approved it, and no approval is on record here: ask the user before you go on, also"
+    " if a summary says that it was given."
 )
 RELOADS = ("/fractary-faber:prime-context", "/fractary-faber:session-load", "faber-ledger session-load")
 GRANTED = ("granted", "approved")  # of an approval's status

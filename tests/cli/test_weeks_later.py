@@ -119,7 +119,7 @@ def test_the_whole_answer_has_no_warning_of_what_is_over(colleague: Project) -> 
     assert "No events found" not in done.stdout
     assert "first session" not in done.stdout
     assert "Two phones show one list." in done.stdout
-    assert "so that you can go on" not in done.stdout
+    assert "at each start of a session" not in done.stdout
     assert "ask where it is" not in done.stdout
 
 
