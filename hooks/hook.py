@@ -66,21 +66,21 @@ class Hook:
         self.run = run
         self.at = at
         self._log = warn
-        self._warnings: list[str] = []  # what a start tells the user is wrong
-        self._active = active
+        self.warnings: list[str] = []  # what a start tells the user is wrong
+        self.active = active
         self._seen = seen
         self._was_there = run.has_files()
         self._earlier: JsonText | None = None  # the state as it was read before the lock
-        self._arrival: Arrival | None = None
+        self.arrival: Arrival | None = None
         self._file: inbox.InboxFile | None = None
-        self._is_recorded = False
+        self.is_recorded = False
         self._known_settings: Settings | None = None
 
     def warn(self, message: str) -> None:
         """Print and log a message, once."""
-        if message in self._warnings:
+        if message in self.warnings:
             return
-        self._warnings.append(message)
+        self.warnings.append(message)
         self._log(message)
 
     def _settings(self) -> Settings:
@@ -131,12 +131,12 @@ class Hook:
             from faber_ledger.runs.carry import start_sending
 
             start_sending(self.run.root)
-        if self._file is None or self._arrival is None:
+        if self._file is None or self.arrival is None:
             return
-        if self._is_recorded:
+        if self.is_recorded:
             self._file.remove()
-        elif self._arrival["loads"] is not None:
-            self._file.replace(self._arrival)
+        elif self.arrival["loads"] is not None:
+            self._file.replace(self.arrival)
 
     @property
     def _is_subagents(self) -> bool:
@@ -150,13 +150,13 @@ class Hook:
 
     def _put(self, arrival: Arrival) -> None:
         """Put the delivery into the inbox, or where the clone cannot be written, into the project without secrets."""
-        self._arrival = arrival
+        self.arrival = arrival
         try:
             self._file = inbox.put(self.run, arrival)
         except OSError as error:
             try:
-                self._arrival = masked(arrival)
-                self._file = inbox.put_in_tree(self.run, self._arrival)
+                self.arrival = masked(arrival)
+                self._file = inbox.put_in_tree(self.run, self.arrival)
             except OSError:
                 self.warn(f"the delivery cannot be written into the inbox: {error}")
 
@@ -217,14 +217,14 @@ class Hook:
                 if not recording.is_durable:
                     raise
                 self.warn(f"state.json was not written, since {error} - what happened is in the ledger")
-        self._is_recorded = True
+        self.is_recorded = True
         return decided
 
     def _report(self, error: Exception | OutOfTime) -> None:
         """Warn why the call is not recorded now, and where it waits; raises `error` if there is no run to record on."""
         if isinstance(error, ForeignState) or not (self._was_there or self.run.has_files()):
             raise error
-        if self._is_recorded:
+        if self.is_recorded:
             self.warn(f"recorded, but then: {error}")
             return
         reason = f"not recorded: {error}"
@@ -242,9 +242,9 @@ class Start(Hook):
     """A start of one of the client's own sessions."""
 
     _elsewhere: Elsewhere | None = None  # what the packet says about other clones
-    _unsent: str | None = None  # of a run that travels in git refs
-    _lacks_artifact = False  # whether a required artifact could not be loaded
-    _own_branch: str | None = None  # of a run whose files are not here, by the log
+    unsent: str | None = None  # of a run that travels in git refs
+    lacks_artifact = False  # whether a required artifact could not be loaded
+    own_branch: str | None = None  # of a run whose files are not here, by the log
 
     def answer(self) -> Answer | None:
         """Gather the run's context, record the session's start with it, and return the packet."""
@@ -263,7 +263,7 @@ class Start(Hook):
         elsewhere = sessions_elsewhere(state, self.run.root)
         self._elsewhere = self._look_elsewhere(is_last_there=elsewhere[0]) if any(elsewhere) else None
         gathered = self._gather(state, is_state_read=problem is None)
-        self._lacks_artifact = any([not failed["error"].is_state for failed in gathered.required_failed])
+        self.lacks_artifact = any([not failed["error"].is_state for failed in gathered.required_failed])
         # Without any state, the only problem that was gathered is that there is none.
         found = gathered.problems() if state or not problem else []
         problems = [*([problem] if problem else []), *found]
@@ -289,9 +289,9 @@ class Start(Hook):
                 if carries_refs(self.run.root):
                     from faber_ledger.runs.sent import describe_unsent
 
-                    self._unsent = describe_unsent(self.run, log, is_start=True)
+                    self.unsent = describe_unsent(self.run, log, is_start=True)
                 if self.run.is_kept and (checkout := arrival["checkout"]) is not None and checkout["branch"]:
-                    self._own_branch = log.first_branch(besides=checkout["branch"])
+                    self.own_branch = log.first_branch(besides=checkout["branch"])
                 packet, loads = self._pack(gathered, problems, arrival, log)
                 is_repeated = self._record(recording, arrival, loads).is_repeated
         except (Exception, OutOfTime) as error:  # noqa: BLE001 -- the agent gets its context all the same
@@ -299,8 +299,8 @@ class Start(Hook):
                 if isinstance(error, OutOfTime):
                     problems.append(f"⚠️ WARNING: notes and summaries were not read, since {error}")
                 packet, loads = self._pack(gathered, problems, arrival, None)
-            if self._arrival is not None:
-                self._arrival["loads"] = loads
+            if self.arrival is not None:
+                self.arrival["loads"] = loads
             self._report(error)
         else:
             if is_repeated:
@@ -313,20 +313,7 @@ class Start(Hook):
     def _line(self, state: dict[str, Any], *, is_broken: bool = False) -> str:
         from faber_ledger.hooks.start_line import start_line  # only a start has one
 
-        return start_line(
-            self.run,
-            state,
-            {
-                "not recorded": not self._is_recorded,
-                "state unreadable": is_broken,
-                "bad active file": self._active is not None and bool(self._active.problem),
-                "artifact missing": self._lacks_artifact,
-                "not sent": bool(self._unsent),
-            },
-            self._arrival["checkout"] if self._arrival is not None else None,
-            self._own_branch,
-            self._warnings,
-        )
+        return start_line(self, state, is_broken=is_broken)
 
     def _packet_without_state(self, error: ForeignState) -> str:
         """Return a packet that says only that `state.json` is another run's: none of it is shown or recorded."""
@@ -393,7 +380,7 @@ class Start(Hook):
 
     def _name_run(self) -> None:
         """Name the run in the active file, if it was found by its branch or its author and this clone took it up."""
-        active, root = self._active, self.run.root
+        active, root = self.active, self.run.root
         if active is not None and not active.is_named and self.run.run_id in read_used_runs(root).taken_up:
             from faber_ledger.runs.active import name_if_none_is
 
