@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.ledger.clock import OutOfTime, reserve_time
+from faber_ledger.ledger.clock import OutOfTime
 from faber_ledger.ledger.errors import ForeignState, LedgerError, StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.projections.fold import blocks_of
@@ -12,10 +12,9 @@ from faber_ledger.recording import inbox
 from faber_ledger.recording.call import Answer, checkout_at_end
 from faber_ledger.recording.incoming import ENDS, arrival_of, changes_nothing, masked
 from faber_ledger.recording.recording import Recording
-from faber_ledger.recording.sessions import sessions_elsewhere
-from faber_ledger.runs import progress, state_file, state_write
+from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.clients import note_session
-from faber_ledger.runs.clone import note_use, read_used_runs, writer_of
+from faber_ledger.runs.clone import note_use, writer_of
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.progress import what_to_keep
 from faber_ledger.runs.publish import carries_refs
@@ -25,11 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from faber_ledger.context.elsewhere import Elsewhere
-    from faber_ledger.context.reload import Reload
     from faber_ledger.files.json_text import JsonText
     from faber_ledger.ledger.events import Draft
-    from faber_ledger.ledger.log import Log
     from faber_ledger.recording.call import Call
     from faber_ledger.recording.inbox import Arrival
     from faber_ledger.recording.incoming import Decided
@@ -66,21 +62,21 @@ class Hook:
         self.run = run
         self.at = at
         self._log = warn
-        self.warnings: list[str] = []  # what a start tells the user is wrong
-        self.active = active
+        self._warnings: list[str] = []  # what a start tells the user is wrong
+        self._active = active
         self._seen = seen
         self._was_there = run.has_files()
         self._earlier: JsonText | None = None  # the state as it was read before the lock
-        self.arrival: Arrival | None = None
+        self._arrival: Arrival | None = None
         self._file: inbox.InboxFile | None = None
-        self.is_recorded = False
+        self._is_recorded = False
         self._known_settings: Settings | None = None
 
     def warn(self, message: str) -> None:
         """Print and log a message, once."""
-        if message in self.warnings:
+        if message in self._warnings:
             return
-        self.warnings.append(message)
+        self._warnings.append(message)
         self._log(message)
 
     def _settings(self) -> Settings:
@@ -131,12 +127,12 @@ class Hook:
             from faber_ledger.runs.carry import start_sending
 
             start_sending(self.run.root)
-        if self._file is None or self.arrival is None:
+        if self._file is None or self._arrival is None:
             return
-        if self.is_recorded:
+        if self._is_recorded:
             self._file.remove()
-        elif self.arrival["loads"] is not None:
-            self._file.replace(self.arrival)
+        elif self._arrival["loads"] is not None:
+            self._file.replace(self._arrival)
 
     @property
     def _is_subagents(self) -> bool:
@@ -150,13 +146,13 @@ class Hook:
 
     def _put(self, arrival: Arrival) -> None:
         """Put the delivery into the inbox, or where the clone cannot be written, into the project without secrets."""
-        self.arrival = arrival
+        self._arrival = arrival
         try:
             self._file = inbox.put(self.run, arrival)
         except OSError as error:
             try:
-                self.arrival = masked(arrival)
-                self._file = inbox.put_in_tree(self.run, self.arrival)
+                self._arrival = masked(arrival)
+                self._file = inbox.put_in_tree(self.run, self._arrival)
             except OSError:
                 self.warn(f"the delivery cannot be written into the inbox: {error}")
 
@@ -217,14 +213,14 @@ class Hook:
                 if not recording.is_durable:
                     raise
                 self.warn(f"state.json was not written, since {error} - what happened is in the ledger")
-        self.is_recorded = True
+        self._is_recorded = True
         return decided
 
     def _report(self, error: Exception | OutOfTime) -> None:
         """Warn why the call is not recorded now, and where it waits; raises `error` if there is no run to record on."""
         if isinstance(error, ForeignState) or not (self._was_there or self.run.has_files()):
             raise error
-        if self.is_recorded:
+        if self._is_recorded:
             self.warn(f"recorded, but then: {error}")
             return
         reason = f"not recorded: {error}"
@@ -233,155 +229,3 @@ class Hook:
             reason = f"not recorded, because of a bug in faber-ledger, please report it: {error!r}"
         waits = f"; it waits in {self._file.path}, and the next recording records it" if self._file is not None else ""
         self.warn(f"{reason}{waits}")
-
-
-SECONDS_TO_RECORD = 2.0  # of a start's time, which its artifacts leave
-
-
-class Start(Hook):
-    """A start of one of the client's own sessions."""
-
-    _elsewhere: Elsewhere | None = None  # what the packet says about other clones
-    unsent: str | None = None  # of a run that travels in git refs
-    lacks_artifact = False  # whether a required artifact could not be loaded
-    own_branch: str | None = None  # of a run whose files are not here, by the log
-
-    def answer(self) -> Answer | None:
-        """Gather the run's context, record the session's start with it, and return the packet."""
-        try:
-            state, problem = self._read_state()
-        except ForeignState as error:
-            return Answer(self._packet_without_state(error), self._line({}))
-        if state.get("status") in progress.FINISHED:
-            self.warn(f"No active workflow found, skipping prime-context: {self.run.run_id} is {state['status']}")
-            if self._earlier is not None:
-                state_write.refresh_copy(self.run, self._earlier, self.warn)
-            self._leave_run()
-            return None
-        arrival = self._receive(state)
-        self._put(arrival)
-        elsewhere = sessions_elsewhere(state, self.run.root)
-        self._elsewhere = self._look_elsewhere(is_last_there=elsewhere[0]) if any(elsewhere) else None
-        gathered = self._gather(state, is_state_read=problem is None)
-        self.lacks_artifact = any([not failed["error"].is_state for failed in gathered.required_failed])
-        # Without any state, the only problem that was gathered is that there is none.
-        found = gathered.problems() if state or not problem else []
-        problems = [*([problem] if problem else []), *found]
-        for text in found:  # the state's own problem is reported when the call is recorded
-            self.warn(" / ".join([line for line in text.split("\n")[:5] if line]))
-        packet = self._record_start(gathered, problems, arrival)
-        if packet is None:
-            return None
-        self._leave_run(is_followed=True)
-        if os.environ.get("CLAUDE_ENV_FILE"):
-            from faber_ledger.hooks.session_env import export_run
-
-            export_run(os.environ["CLAUDE_ENV_FILE"], self.run.run_id, state.get("work_id"), self.warn)
-        return Answer(packet, self._line(state, is_broken=problem is not None))
-
-    def _record_start(self, gathered: Reload, problems: list[str], arrival: Arrival) -> str | None:
-        """Record the start with its loads, and return the packet; None if another hook has recorded it."""
-        packet: str | None = None
-        try:
-            with self._recording() as recording:
-                log = recording.view.log
-                recording.say_notices()
-                if carries_refs(self.run.root):
-                    from faber_ledger.runs.sent import describe_unsent
-
-                    self.unsent = describe_unsent(self.run, log, is_start=True)
-                if self.run.is_kept and (checkout := arrival["checkout"]) is not None and checkout["branch"]:
-                    self.own_branch = log.first_branch(besides=checkout["branch"])
-                packet, loads = self._pack(gathered, problems, arrival, log)
-                is_repeated = self._record(recording, arrival, loads).is_repeated
-        except (Exception, OutOfTime) as error:  # noqa: BLE001 -- the agent gets its context all the same
-            if packet is None:
-                if isinstance(error, OutOfTime):
-                    problems.append(f"⚠️ WARNING: notes and summaries were not read, since {error}")
-                packet, loads = self._pack(gathered, problems, arrival, None)
-            if self.arrival is not None:
-                self.arrival["loads"] = loads
-            self._report(error)
-        else:
-            if is_repeated:
-                self.is_repeat = True
-                return None
-            note_use(self.run.root, self.run.run_id)
-            self._name_run()
-        return packet
-
-    def _line(self, state: dict[str, Any], *, is_broken: bool = False) -> str:
-        from faber_ledger.hooks.start_line import start_line  # only a start has one
-
-        return start_line(self, state, is_broken=is_broken)
-
-    def _packet_without_state(self, error: ForeignState) -> str:
-        """Return a packet that says only that `state.json` is another run's: none of it is shown or recorded."""
-        from faber_ledger.context.failures import state_broken
-        from faber_ledger.context.packet import pack
-        from faber_ledger.context.position import render_position
-
-        self.warn(f"{error.message} - {error.hint}")
-        problem = state_broken(self.run, error, state_file.choose_backup(self.run))
-        return pack(render_position(self.run, {}), [], [problem], budget=self._settings().packet_budget)[0]
-
-    def _gather(self, state: dict[str, Any], *, is_state_read: bool) -> Reload:
-        """Load the run's artifacts; none if a bug of ours stops it, since the position can be shown all the same."""
-        from faber_ledger.context import reload  # no other hook loads artifacts
-
-        is_compacted = self.call.text("source") == "compact"
-        reserve_time(SECONDS_TO_RECORD)
-        try:
-            return reload.gather_for_hook(
-                self.run, state, compacted=is_compacted, at=self.at, is_state_read=is_state_read
-            )
-        except (Exception, OutOfTime) as error:  # noqa: BLE001 -- the agent gets its position all the same
-            return reload.Reload.failed_to_gather(self.run.root, state, error)
-        finally:
-            reserve_time(-SECONDS_TO_RECORD)
-
-    def _pack(
-        self, gathered: Reload, problems: list[str], arrival: Arrival, log: Log | None
-    ) -> tuple[str, list[Draft]]:
-        """Return the packet, with notes and a summary if there is a log, and the facts of what is in it."""
-        settings = self._settings()
-        text = gathered.pack(
-            self.run,
-            log,
-            problems,
-            client=self.call.client,
-            source=self.call.text("source") or "unknown",
-            budget=settings.packet_budget,
-            has_summaries_in_git=settings.summaries,
-            elsewhere=self._elsewhere,
-            before=self._before() if self._file is not None else "",
-        )
-        return text, gathered.drafts(arrival["session_id"], self.call.client)
-
-    def _look_elsewhere(self, *, is_last_there: bool) -> Elsewhere | None:
-        from faber_ledger.context.elsewhere import Elsewhere  # only where another clone has recorded
-
-        try:
-            return Elsewhere(self.run, is_last_there=is_last_there)
-        except REFUSALS:
-            return None  # the start itself reports what is wrong with the run
-
-    def _before(self) -> str:
-        """Return what comes before all else if the work tree lacks the run, or this clone has not taken it up."""
-        if self.run.is_kept:
-            from faber_ledger.runs.kept import not_in_tree
-
-            return not_in_tree(self.run)
-        if self.run.run_id in read_used_runs(self.run.root).taken_up:
-            return ""
-        from faber_ledger.runs.copies import not_taken_up
-
-        return not_taken_up(self.run)
-
-    def _name_run(self) -> None:
-        """Name the run in the active file, if it was found by its branch or its author and this clone took it up."""
-        active, root = self.active, self.run.root
-        if active is not None and not active.is_named and self.run.run_id in read_used_runs(root).taken_up:
-            from faber_ledger.runs.active import name_if_none_is
-
-            name_if_none_is(root, active, self.run.run_id, self.warn)
