@@ -83,7 +83,7 @@ def status(run: str | None, as_json: bool) -> None:
     if missing is not None:
         data["in_git"] = in_git_data(survey, missing)
         seal = "faber-ledger seal" if meant.run_id == active.run_id else f"faber-ledger seal {meant.run_id}"
-        is_off = _other_branch(meant, state) is not None and state.get("status") not in FINISHED
+        is_off = _other_branch(meant, state, found) and state.get("status") not in FINISHED
         line = in_git_line(survey, missing, seal) if not (paths or is_off) else None  # not on a wrong branch
         lines += [f"In git: {line}"] if line is not None else []
     if carries_refs(root):
@@ -98,7 +98,7 @@ def status(run: str | None, as_json: bool) -> None:
 class Found(NamedTuple):
     """What a run's log says; `missing` counts the events that the published file lacks, `why` says why it does.
 
-    `unsent` is what was not sent of a run whose ledger travels in git refs.
+    `unsent` is what was not sent of a run whose ledger travels in git refs, `branch` a kept run's own by its log.
     """
 
     log: Summary | None
@@ -107,6 +107,7 @@ class Found(NamedTuple):
     why: str | None = None
     agrees: bool = True
     unsent: str | None = None
+    branch: str | None = None
 
 
 def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
@@ -117,6 +118,8 @@ def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
         names = {name for (name,) in log.connection.execute("SELECT id FROM event")}
         if carries_refs(run.root):
             found = found._replace(unsent=describe_unsent(run, log, is_start=False))
+        if run.is_kept and (here := branch_of(run.root)) is not None:
+            found = found._replace(branch=log.first_branch(besides=here))
     if not run.is_kept:
         missing = 0 if carries_refs(run.root) else len(names - event_ids(run.ledger_path))
         found = found._replace(missing=missing, why=why_not_published(run, state, TreeNote(run)))
@@ -165,9 +168,10 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
     yield f"Run: {run.run_id}"
     yield from position_lines(state)
     yield from describe_other_runs(run, state)
-    if (here := _other_branch(run, state)) is not None:
-        yield f"Branch: {branch_name(state)}, but {here} is checked out here"
-    yield f"Session: {_session_text(run, state, blocks, has_log=log is not None)}"
+    if other := _other_branch(run, state, found):
+        yield f"Branch: {other}"
+    if session_history(blocks) or newest_open(blocks) is not None:
+        yield f"Session: {_session_text(run, state, blocks, has_log=log is not None)}"
     loads = [str(load.get("artifact_id")) for load in artifacts_in_context(blocks)]
     metadata = blocks.get("context_metadata")
     reload = metadata.get("last_artifact_reload") if isinstance(metadata, dict) else None
@@ -182,10 +186,10 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
         yield f"state.json differs from the ledger: run `faber-ledger project {run.run_id}`"
 
 
-def _other_branch(run: Run, state: dict[str, Any]) -> str | None:
-    """Return the branch that is checked out, if it is another than the one that the state names."""
-    named, here = branch_name(state), branch_of(run.root)
-    return here if isinstance(named, str) and here != named else None
+def _other_branch(run: Run, state: dict[str, Any], found: Found) -> str:
+    """Return the run's branch and the one that is checked out here instead; empty if that is right, or not known."""
+    named, here = branch_name(state) or found.branch, branch_of(run.root)
+    return f"{named}, but {here} is checked out here" if isinstance(named, str) and here not in (None, named) else ""
 
 
 def _not_in_file_lines(run: Run, count: int, why: str | None) -> Iterator[str]:
