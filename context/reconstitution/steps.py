@@ -187,13 +187,8 @@ def _pending_feedback(run: Run, state: dict[str, Any], journal: Journal) -> dict
         facts = {"Path": run.shown(run.state_path), "Error": reason}
         journal.ask("feedback_mismatch", "Pending feedback mismatch", facts, FEEDBACK_OPTIONS)
     journal.log("⏳ Workflow is awaiting feedback")
-    for label, name in (
-        ("Request ID", "request_id"),
-        ("Type", "type"),
-        ("Prompt", "prompt"),
-        ("Requested at", "requested_at"),
-    ):
-        journal.log(f"  {label}: {text_or_na(request.get(name))}")
+    for label in ("Request ID", "Type", "Prompt", "Requested at"):
+        journal.log(f"  {label}: {text_or_na(request.get(label.lower().replace(' ', '_')))}")
     sent = request.get("notification_sent")
     if isinstance(sent, dict) and sent.get("issue_comment"):
         journal.log(f"  Comment posted: {text_or_na(sent.get('comment_url'))}")
