@@ -91,7 +91,7 @@ def status(run: str | None, as_json: bool) -> None:
         lines += sent_lines
     if not is_set_up:
         lines.append(f"This clone: git has no driver that merges the run's files: `{SET_UP}` sets it up")
-    said = _hook_lines(root, found) if meant.run_id == active.run_id else ()
+    said = _hook_lines(meant, found) if meant.run_id == active.run_id else ()
     show(data, [*lines, *_waiting_lines(meant), *said], as_json=as_json)
 
 
@@ -219,24 +219,17 @@ def _waiting_lines(run: Run) -> Iterator[str]:
         yield f"{waits} to be recorded: the next hook records it{command}"
 
 
-OVER = ("not recorded", "state.json was not written", "it waits in")  # once something was recorded after it
-
-
-def _hook_lines(root: str, found: Found) -> Iterator[str]:
-    """Yield the last five things that the hooks have said since the newest session began, and whose cause may last."""
+def _hook_lines(run: Run, found: Found) -> Iterator[str]:
+    """Yield the last five things that the hooks have said since the newest session began, and that are not over."""
     history = session_history(found.blocks)
     began = (seconds_of(history[-1].get("started_at")) if history else None) or 0.0
-    recorded = (seconds_of(found.log.last_at) if found.log else None) or 0.0
+    over = ["Cannot read state file"]  # this command has read it
+    over += [] if list_waiting(run) else ["not recorded"]
+    over += ["state.json was not written"] if found.agrees else []
     with suppress(FileRefused):  # doctor says why
-        said = [
-            message
-            for _, seconds, message in read_hook_log(root)
-            if seconds >= began and not (seconds < recorded and any([words in message for words in OVER]))
-        ]
-        yield from [f"A hook said: {message}" for message in [*dict.fromkeys(said)][-5:] if UNREADABLE not in message]
-
-
-UNREADABLE = "Cannot read state file"  # which this command has read
+        log = [message for _, seconds, message in read_hook_log(run.root) if seconds >= began]
+        said = [message for message in dict.fromkeys(log) if not any([words in message for words in over])]
+        yield from [f"A hook said: {message}" for message in said[-5:]]
 
 
 def _session_text(run: Run, state: dict[str, Any], blocks: Blocks, *, has_log: bool) -> str:

@@ -109,6 +109,8 @@ def test_the_most_urgent_thing_is_said_alone(project: Project) -> None:
     status = project.faber("status").stdout
     assert "1 delivery waits to be recorded" in status
     assert "A hook said: SessionStart: not recorded: " in status
+    project.deliver("PreCompact.auto.print", client="another")
+    assert "not recorded" not in project.faber("status").stdout  # that is over
     assert "In git: " not in status  # nothing is to be committed or pushed on the wrong branch
 
 
