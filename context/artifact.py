@@ -10,7 +10,7 @@ from faber_ledger.ledger.encoding import dumps, loads, sha256, without_surrogate
 from faber_ledger.runs.clone import keyed_digest
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.progress import value_at
-from faber_ledger.runs.run import LARGEST_STATE, RUNS, is_run_id
+from faber_ledger.runs.run import LARGEST_STATE, LAYOUTS, OF_PLAN, RUNS, is_run_id
 from faber_ledger.runs.settings import list_installed, places_in_plugins, places_installed
 
 TYPE_CHECKING = False
@@ -108,19 +108,12 @@ class ArtifactError(Exception):
 
 
 NO_SOURCE = "Artifact must have path, path_from_state, or command"
-RUNS_BELOW = {".fractary", ".fractary/faber"}
-RUNS_OF_PLANS = ".fractary/faber/runs"
-OF_PLAN = "-run-"
 PLACEHOLDERS = ("run_id", "plan_id", "work_id", "run_suffix", "project_root")
 MAX_VALUE = 64  # in a command, or in the client's environment
 MAX_VALUE_IN_PATH = 255  # the longest name of a file; real plan ids have more than 64
 # Where FABER's tools and the documents' keep a run's state, below one of the folders of runs.
-PLACES_OF_STATE = (
-    "{run_id}/state.json",
-    "{plan_id}/{run_suffix}/state.json",
-    "{plan_id}/state-{run_suffix}.json",
-    "{plan_id}-run-{run_suffix}/state.json",
-)
+PLACES_OF_STATE = [place.replace("<suffix", "<run_suffix").replace("<", "{").replace(">", "}") for _, place in LAYOUTS]
+PLACES_OF_STATE.append(f"{{plan_id}}{OF_PLAN}{{run_suffix}}/state.json")
 OF_VALUE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._#-")
 
 
@@ -233,11 +226,11 @@ def _places(path: str, surroundings: Surroundings) -> list[str]:
     inside = path if path.startswith(os.path.join(root, "")) else os.path.join(root, path.lstrip("/"))
     relative = os.path.relpath(inside, root)
     before, marker, rest = f"{relative}/".partition(f"/runs/{run_id}/")
-    of_run = [os.path.join(surroundings["run_dir"], rest).rstrip("/")] if marker and before in RUNS_BELOW else []
+    of_run = [os.path.join(surroundings["run_dir"], rest).rstrip("/")] if marker and f"{before}/runs" in RUNS else []
     if of_run and rest == "state.json/":
         of_run = [surroundings["state_path"]]
     above, name = os.path.split(relative)
-    if os.path.dirname(above) == RUNS_OF_PLANS and name == f"state-{run_suffix(run_id)}.json":
+    if os.path.dirname(above) == RUNS[1] and name == f"state-{run_suffix(run_id)}.json":
         of_run = [surroundings["state_path"]]
     as_given = [path] if path.startswith("/") else []
     places = [*of_run, *as_given, inside, *places_in_plugins(relative, surroundings["plugin_roots"])]

@@ -39,13 +39,15 @@ def read_command(artifact: Artifact, surroundings: Surroundings) -> Content:
     program = surroundings["commands"].get(resolved.split()[0])
     if program is None:
         return {"text": resolved, "source": command, "resolved": resolved, "size_bytes": 0, "is_deferred": True}
-    printed = run_mapped(program, surroundings)
+    arguments = fill_program(program, surroundings)  # without the command's own: the user's list has placeholders
     try:
+        environment = os.environ | UNATTENDED
+        printed = run_program(arguments, surroundings["root"], environment, seconds=SECONDS, limit=MAX_BYTES)
         text = decode_output(printed)
+        if not printed.strip():
+            raise ProgramFailed("it printed nothing")
     except ProgramFailed as error:
         raise ArtifactError(f"`{program[0]}` failed: {error}", resolved) from error
-    if not printed.strip():
-        raise ArtifactError(f"`{program[0]}` failed: it printed nothing", resolved)
     return {"text": text, "source": command, "resolved": resolved, "size_bytes": len(printed), "is_deferred": False}
 
 
@@ -54,18 +56,13 @@ def slash_command(command: str, surroundings: Surroundings) -> str:
 
     FABER's newer workflows say in words which skill to use. Raises ArtifactError for an unknown placeholder.
     """
-    unknown = _unknown_placeholders(command)
-    if unknown:
+    named = dict.fromkeys(re.findall(r"\{[A-Za-z_]\w*\}", command))
+    if unknown := [name for name in named if name[1:-1] not in PLACEHOLDERS]:
         raise ArtifactError(f"unknown placeholder: {', '.join(unknown)}")
     filled = " ".join(fill_command(command, surroundings).split())
     if not filled:
         raise ArtifactError(NO_SOURCE)
     return filled
-
-
-def _unknown_placeholders(text: str) -> list[str]:
-    """Return what looks like a placeholder in a text but is not one, with its braces, in its order."""
-    return [name for name in dict.fromkeys(re.findall(r"\{[A-Za-z_]\w*\}", text)) if name[1:-1] not in PLACEHOLDERS]
 
 
 def fill_program(program: list[str], surroundings: Surroundings) -> list[str]:
@@ -78,18 +75,6 @@ def check_mapped(program: list[str], surroundings: Surroundings) -> None:
     name = fill_program(program, surroundings)[0]
     try:
         find_program(name, surroundings["root"])
-    except ProgramFailed as error:
-        raise ArtifactError(f"`{program[0]}` failed: {error}", " ".join(program)) from error
-
-
-def run_mapped(program: list[str], surroundings: Surroundings) -> bytes:
-    """Run a program from the user's configuration in the project and return what it prints; raises ArtifactError.
-
-    The slash command's arguments are not passed on: the user's list has placeholders for what it needs.
-    """
-    arguments = fill_program(program, surroundings)
-    try:
-        return run_program(arguments, surroundings["root"], os.environ | UNATTENDED, seconds=SECONDS, limit=MAX_BYTES)
     except ProgramFailed as error:
         raise ArtifactError(f"`{program[0]}` failed: {error}", " ".join(program)) from error
 

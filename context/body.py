@@ -62,6 +62,7 @@ MAX_SUMMARY = 4_000  # units of an artifact that its workflow wants summarized
 MAX_RUN = 200  # of `=` in a mark: a text with a longer one at the beginning of a line is not shown
 MAX_NAME, MAX_RANGES = 80, 3
 ROOM_FOR_MORE = 110
+UNTICKED = "; what is not ticked may be done: see `git log`"
 KNOWN = ("orchestration-protocol", "specification")  # what FABER's own workflows say of these, everybody knows
 
 
@@ -125,7 +126,7 @@ def show_whole(part: Part) -> str:
     if len(mark) > MAX_RUN:
         return ""
     place = f"{defuse(one_line(part['source']))} ({kilobytes(part['size_bytes'])})"
-    head = f"\n{mark} {title_of(part)}: whole, {place}{_described(part)}\n"
+    head = f"\n{mark} {name_of(part)}: whole, {place}{_described(part)}\n"
     return f"{head}{defuse_tags(part['content'].rstrip())}\n{mark} end of {name_of(part)}\n"
 
 
@@ -138,7 +139,7 @@ def show_parts(part: Part, room: int, look: int, needs: Needs, *, fills: bool = 
 
     mark = mark_for(part["content"])
     rest = defuse(one_line(part["source"])) if part.get("is_file", True) else f"`{load_command(part)}`"
-    head = f"\n{mark} {title_of(part)}: outline, parts of {kilobytes(part['size_bytes'])}; whole: {rest}"
+    head = f"\n{mark} {name_of(part)}: outline, parts of {kilobytes(part['size_bytes'])}; whole: {rest}"
     head += f"{_described(part)}\n"
     end = f"{mark} end of {name_of(part)}\n"
     left = room - units(head) - units(end)
@@ -154,14 +155,10 @@ def name_of(part: Part) -> str:
     return defuse(one_line(part["artifact_id"], MAX_NAME))
 
 
-def title_of(part: Part) -> str:
-    """Return an artifact's id, with a word if it is required."""
-    return f"{name_of(part)}{' (required)' if part['required'] else ''}"
-
-
 def _described(part: Part) -> str:
     """Return an artifact's description as it follows its place; nothing if its id says the same."""
-    return "" if part["artifact_id"] in KNOWN else described(defuse(one_line(part["description"])))
+    said = "" if part["artifact_id"] in KNOWN else described(defuse(one_line(part["description"])))
+    return f"{said}{UNTICKED}" if "- [ ]" in part["content"] and _kind_of(part) == "specification" else said
 
 
 def load_command(part: Part) -> str:
@@ -241,8 +238,12 @@ class Focus:
         """Return what an artifact is, by its place or its id."""
         if part["source"] == self.specification:
             return "specification"
-        name = f"-{part['artifact_id'].lower().replace('_', '-')}"
-        return [*[kind for kind, words in KINDS.items() if any([f"-{word}" in name for word in words])], None][0]
+        return _kind_of(part)
+
+
+def _kind_of(part: Part) -> str | None:
+    name = f"-{part['artifact_id'].lower().replace('_', '-')}"
+    return [*[kind for kind, words in KINDS.items() if any([f"-{word}" in name for word in words])], None][0]
 
 
 def find_rules_of_failure(state: dict[str, Any], parts: list[Part]) -> str:

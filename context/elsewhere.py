@@ -61,14 +61,23 @@ class Elsewhere:
 
 
 def _is_newest(root: str, ended: Recorded) -> bool:
-    """Return whether the branch that a session ended on surely has no commit here that is younger than that end."""
-    branch = dict(ended["event"]).get("branch")
+    """Return whether the branch that a session ended on surely has no later commit here than that end's.
+
+    An end of an older program names none, and an amended one is not here: then times decide.
+    """
+    event = dict(ended["event"])
+    branch, commit = event.get("branch"), str(event.get("commit") or "-")
     is_named = isinstance(branch, str) and "\0" not in branch
     refs = [f"refs/heads/{branch}", f"--glob=refs/remotes/*/{branch}"] if is_named else ["HEAD"]
     since = f"--since=@{max(int(seconds_of(ended['at']) or 0), 0)}"
+    is_here = not commit.strip("0123456789abcdef") and _ask(root, ["cat-file", "-e", f"{commit}^{{commit}}"]) == ""
     paths = (":(top)", ":(exclude).fractary")  # a commit of the ledger alone brings none of the work
-    arguments = ["rev-list", "-1", "--ignore-missing", since, *refs, "--", *paths]
-    return GitQuery(arguments, root, deadline=time_limit(SECONDS)).answer() == ""
+    after = f"^{commit}" if is_here else since
+    return _ask(root, ["rev-list", "-1", "--ignore-missing", after, *refs, "--", *paths]) == ""
+
+
+def _ask(root: str, arguments: list[str]) -> str | None:
+    return GitQuery(arguments, root, deadline=time_limit(SECONDS)).answer()
 
 
 def _named_changes(ended: dict[str, Any]) -> str:

@@ -128,8 +128,8 @@ def _list_needed(
         own = list({one["start"]: one for one in chosen if one["start"] not in seen}.values())
         seen.update([one["start"] for one in own])
         below = [one for one in _below(sections, own) if one["start"] not in seen]
-        says_nothing = not any([_says_something(lines, one) for one in own])
         seen.update([one["start"] for one in below])
+        says_nothing = not any([_says_something(lines, one) for one in own])
         spans = [(one["start"], one["own_end"]) for one in own]
         spans_below = [(one["start"], one["own_end"]) for one in below]
         groups.append((sorted([*spans, *spans_below]) if says_nothing else spans, most))
@@ -157,15 +157,12 @@ def _needed_of_specification(lines: list[str], sections: list[Section], phase: s
     if not any([chosen for chosen, _ in found]):
         return []  # nothing is known of it: it begins at its beginning
     limits = [section for word in LIMITS for section in sections_naming(sections, word)]
-    found.append((limits, FEW))
     titles = [section for section in sections if section["level"] == 1][:1]
-    found.append((titles, FEW))
+    found += [(_without_below(limits), FEW), (_without_below(titles), FEW)]
     if lacking > 1:
         short = [one for one in sections if one["level"] < BELOW_HEADINGS and 0 < _length(lines, one) <= SHORT]
         found.append((short, OTHER))
-    return [
-        (_without_below(chosen) if chosen is limits or chosen is titles else chosen, most) for chosen, most in found
-    ]
+    return found
 
 
 def _without_below(sections: list[Section]) -> list[Section]:
@@ -177,10 +174,9 @@ def _find_forms(lines: list[str], sections: list[Section]) -> dict[str, list[Sec
     """Return the sections that have the form of criteria (boxes), requirements (items with ids) or files (paths)."""
     found: dict[str, list[Section]] = {}
     for section in sections:
-        items = [line.strip() for line in lines[section["start"] + 1 : section["own_end"]]]
-        items = [item for item in items if item[:1] in ("-", "*", "|", "+") or item[:1].isdecimal()]
-        count_of_lines = sum([bool(line.strip()) for line in lines[section["start"] + 1 : section["own_end"]]])
-        if len(items) >= LEAST_LIST and 2 * len(items) >= count_of_lines:
+        said = [line.strip() for line in lines[section["start"] + 1 : section["own_end"]] if line.strip()]
+        items = [item for item in said if item[0] in "-*|+" or item[0].isdecimal()]
+        if len(items) >= LEAST_LIST and 2 * len(items) >= len(said):
             found.setdefault("lists", []).append(section)
         forms = {
             "acceptance_criteria": sum([item.lower().startswith(BOXES) for item in items]),

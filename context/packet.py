@@ -23,7 +23,6 @@ from faber_ledger.context.body import (
     kilobytes,
     name_of,
     reading_of,
-    title_of,
 )
 from faber_ledger.files.text import clip, defuse, one_line, plain, share_room, shares, units
 from faber_ledger.runs.clone import writer_of
@@ -58,7 +57,7 @@ MAX_OUTLINED = 250_000  # characters that all outlines of a packet together read
 LONG_STATE = 100_000  # characters of a state that is not tried as a whole
 MAX_PATH = 160
 LIST_HEAD = "\nNot in this text:\n"
-WRITES = ". You write it, as the protocol says; faber-ledger records by hooks alone"
+WRITES = ". You write it, as the protocol says; faber-ledger does not"
 READING_HEAD = "\nRead these now: "
 ALL_LISTED = "`faber-ledger session-load --dry-run` lists them"
 FETCH = "/fractary-work:issue-fetch"
@@ -170,6 +169,11 @@ def describe_break(log: Log, client: str | None) -> str | None:
         return None
     ended = log.end_after(start, before=first)
     return None if ended is not None and dict(ended["event"]).get("reason") != "abandoned" else BROKE_OFF
+
+
+def is_first_conversation(log: Log, client: str | None) -> bool:
+    """Return whether no other conversation was on the run before this client's first session."""
+    return log.last_start(before=log.first_start_of(client) if client is not None else None) is None
 
 
 def _also_text(also: list[str], room: int) -> str:
@@ -409,7 +413,11 @@ def _line(part: Part, asks_for: str) -> str:
     if deferred := part.get("deferred"):
         command = deferred.removeprefix("run `").split()[:1] if deferred.startswith("run `/") else []
         if command and command[0] in asks_for.split():
-            return f"- {title_of(part)}: the step fetches it\n"
+            return f"- {name_of(part)}: the step fetches it\n"
         words = defuse(one_line(deferred))
-        return f"- for the text of {title_of(part)} {words}\n" if command else f"- {title_of(part)}: {words}\n"
-    return f"- {title_of(part)}: not shown, {defuse(one_line(part['source']))} ({kilobytes(part['size_bytes'])})\n"
+        when = "first, for the text of" if part["required"] else "if you need the text of"
+        return f"- {when} {name_of(part)} {words}\n" if command else f"- {name_of(part)}: {words}\n"
+    needed = "but required, " if part["required"] else ""
+    return (
+        f"- {name_of(part)}: not shown, {needed}{defuse(one_line(part['source']))} ({kilobytes(part['size_bytes'])})\n"
+    )

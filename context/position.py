@@ -42,14 +42,14 @@ MIN_INSTRUCTIONS = 700
 MOST_FAILURES = 3  # of one step, after which a protocol stops
 MAX_VALUE, MAX_PLACE, MAX_KIND, MAX_NAMED = 200, 160, 40, 12
 FACT, ORDER, MORE = range(3)  # ranks
-WHAT_THIS_IS = "faber-ledger gives you this at each start of a session, also after a compaction, so that you can go on."
+WHAT_THIS_IS = "faber-ledger gives you this at each start of a session, also after a compaction."
 BELOW = "… (the rest: below)"
 MIDDLE = ") … "
 WHAT_IS_OVER = "What faber-ledger has of this run, which is over."
 APPROVAL = "Pending approval (do not go on before it is given): "
 NOT_ON_RECORD = (
-    "begins only after somebody has approved it, and no approval is on record here, so it cannot be known: ask the user"
-    " before you go on."
+    "begins only after somebody has approved it, and no approval is on record here: ask the user before you go on, also"
+    " if a summary says that it was given."
 )
 RELOADS = ("/fractary-faber:prime-context", "/fractary-faber:session-load", "faber-ledger session-load")
 GRANTED = ("granted", "approved")  # of an approval's status
@@ -212,7 +212,7 @@ def _lines_that_stop(
                 "", f"The retries of phase {phase} are used up ({tried} of {limit}): ask the user before you try again."
             )
         )
-    count = _count_errors(state, place_of(point)) if point else 0
+    count = count_errors(state, point)
     if count >= MOST_FAILURES:
         lines.append(_line("", f"This step has failed {count} times: stop, and ask the user before you try it again."))
     return lines
@@ -274,6 +274,11 @@ def _lines_about_feedback(request: object, where: str) -> list[Line]:
     ]
 
 
+def count_errors(state: dict[str, Any], point: ResumePoint | None) -> int:
+    """Return how many of a state's `errors` are of the step at which work resumes."""
+    return _count_errors(state, place_of(point)) if point else 0
+
+
 def _count_errors(state: dict[str, Any], place: str) -> int:
     """Return how many of a state's `errors` are of a step (`phase:step`)."""
     errors = state.get("errors")
@@ -284,7 +289,7 @@ def _count_failures(state: dict[str, Any], workflow: Workflow | None, point: Res
     """Return how often the step has failed that is to be tried again; 0 if none is."""
     if point is None or point["mode"] != "retry":
         return 0
-    return _count_errors(state, place_of(point)) or _count_retries(state, workflow, point["phase"])[0] + 1
+    return count_errors(state, point) or _count_retries(state, workflow, point["phase"])[0] + 1
 
 
 def _count_retries(state: dict[str, Any], workflow: Workflow | None, phase: str | None) -> tuple[int, int]:

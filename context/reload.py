@@ -189,6 +189,10 @@ class Reload:
         notes, summary = packet.read_remembered(self.root, log, client, source, keeper) if log else ([], None)
         broken = packet.describe_break(log, client) if log else None
         others = elsewhere.describe(log, client) if elsewhere is not None else []
+        if log and packet.is_first_conversation(log, client):
+            from faber_ledger.runs.of_work import describe_other_runs  # once a run
+
+            others += describe_other_runs(run, self.state)
         first = [sentence for sentence in (before, broken, *others) if sentence]
         rules = find_rules_of_failure(self.state, parts)
         told: Any = {"workflow": self.workflow, "notes": notes, "before": first, "on_failure": rules}
@@ -323,7 +327,6 @@ def gather(
     artifacts no more of these are read, and likewise for optional ones; after a hook's deadline none is.
     """
     result = Reload(surroundings["root"], triggers, surroundings["state"], problems or [], workflow)
-    without_programs: Surroundings = {**surroundings, "commands": {}}
     left = {True: max_bytes, False: max_bytes}
     for artifact in selected:
         known = held.get(artifact["id"])
@@ -332,19 +335,8 @@ def gather(
             if left[artifact["required"]] <= 0:
                 read = f"a hook has read {max_bytes / 1048576:.0f} MB of artifacts"
                 raise ArtifactError(f"Not read, since {read}; {selection.HINT_LOAD_ALL}")
-            loaded = load(artifact, without_programs)
+            loaded, is_fresh = _load_or_skip(artifact, surroundings, known, at, dry_run=dry_run)
             left[artifact["required"]] -= 0 if loaded["is_state"] else loaded["size_bytes"]
-            command = surroundings["commands"].get(loaded["content"].split()[0]) if loaded["is_deferred"] else None
-            before = known.get("sha256") if known is not None and command is None else None
-            digest = keyed(result.root, loaded["sha256"]) if before else ""
-            is_fresh = known is not None and selection.is_current(known, at, digest or None, before or None)
-            if command is not None and not is_fresh:
-                if dry_run:
-                    from faber_ledger.context.artifact_command import check_mapped  # most projects map no program
-
-                    check_mapped(command, surroundings)
-                else:
-                    loaded = load(artifact, surroundings)
         except OutOfTime as error:
             result.attempts.append((artifact, ArtifactError(f"Not read, since {error}; {selection.HINT_LOAD_ALL}")))
         except ArtifactError as error:
@@ -356,6 +348,24 @@ def gather(
             else:
                 result.attempts.append((artifact, loaded))
     return result
+
+
+def _load_or_skip(
+    artifact: Artifact, surroundings: Surroundings, known: Held | None, at: float, *, dry_run: bool
+) -> tuple[Loaded, bool]:
+    """Load an artifact, and return whether the load that is `known` still holds: then no program of the user is run."""
+    loaded = load(artifact, {**surroundings, "commands": {}})
+    command = surroundings["commands"].get(loaded["content"].split()[0]) if loaded["is_deferred"] else None
+    before = known.get("sha256") if known is not None and command is None else None
+    digest = keyed(surroundings["root"], loaded["sha256"]) if before else ""
+    is_fresh = known is not None and selection.is_current(known, at, digest or None, before or None)
+    if command is not None and not is_fresh and dry_run:
+        from faber_ledger.context.artifact_command import check_mapped  # most projects map no program
+
+        check_mapped(command, surroundings)
+    elif command is not None and not is_fresh:
+        loaded = load(artifact, surroundings)
+    return loaded, is_fresh
 
 
 def gather_for_hook(

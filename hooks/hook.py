@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.ledger.clock import OutOfTime, reserve_time
+from faber_ledger.ledger.clock import OutOfTime
 from faber_ledger.ledger.errors import ForeignState, LedgerError, StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.projections.fold import blocks_of
@@ -12,12 +12,11 @@ from faber_ledger.recording import inbox
 from faber_ledger.recording.call import Answer, checkout_at_end
 from faber_ledger.recording.incoming import ENDS, arrival_of, changes_nothing, masked
 from faber_ledger.recording.recording import Recording
-from faber_ledger.recording.sessions import sessions_elsewhere
-from faber_ledger.runs import progress, state_file, state_write
+from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.clients import note_session
-from faber_ledger.runs.clone import is_set_up_unchecked, note_use, read_used_runs, writer_of
+from faber_ledger.runs.clone import note_use, writer_of
 from faber_ledger.runs.log import lacks_ledger
-from faber_ledger.runs.progress import branch_name, current_phase, what_to_keep
+from faber_ledger.runs.progress import what_to_keep
 from faber_ledger.runs.publish import carries_refs
 
 TYPE_CHECKING = False
@@ -25,11 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from faber_ledger.context.elsewhere import Elsewhere
-    from faber_ledger.context.reload import Reload
     from faber_ledger.files.json_text import JsonText
     from faber_ledger.ledger.events import Draft
-    from faber_ledger.ledger.log import Log
     from faber_ledger.recording.call import Call
     from faber_ledger.recording.inbox import Arrival
     from faber_ledger.recording.incoming import Decided
@@ -233,168 +229,3 @@ class Hook:
             reason = f"not recorded, because of a bug in faber-ledger, please report it: {error!r}"
         waits = f"; it waits in {self._file.path}, and the next recording records it" if self._file is not None else ""
         self.warn(f"{reason}{waits}")
-
-
-SECONDS_TO_RECORD = 2.0  # of a start's time, which its artifacts leave
-NAME, LONGEST_LINE = "faber-ledger: ", 120  # of what a start tells the user
-
-
-class Start(Hook):
-    """A start of one of the client's own sessions."""
-
-    _elsewhere: Elsewhere | None = None  # what the packet says about other clones
-    _unsent: str | None = None  # what was not sent of a run that travels in git refs
-    _lacks_artifact = False  # whether a required artifact could not be loaded
-
-    def answer(self) -> Answer | None:
-        """Gather the run's context, record the session's start with it, and return the packet."""
-        try:
-            state, problem = self._read_state()
-        except ForeignState as error:
-            return Answer(self._packet_without_state(error), self._line({}))
-        if state.get("status") in progress.FINISHED:
-            self.warn(f"No active workflow found, skipping prime-context: {self.run.run_id} is {state['status']}")
-            if self._earlier is not None:
-                state_write.refresh_copy(self.run, self._earlier, self.warn)
-            self._leave_run()
-            return None
-        arrival = self._receive(state)
-        self._put(arrival)
-        elsewhere = sessions_elsewhere(state, self.run.root)
-        if any(elsewhere):
-            self._elsewhere = self._look_elsewhere(is_last_there=elsewhere[0])
-        gathered = self._gather(state, is_state_read=problem is None)
-        self._lacks_artifact = any([not failed["error"].is_state for failed in gathered.required_failed])
-        # Without any state, the only problem that was gathered is that there is none.
-        found = gathered.problems() if state or not problem else []
-        problems = [*([problem] if problem else []), *found]
-        for text in found:  # the state's own problem is reported when the call is recorded
-            self.warn(" / ".join([line for line in text.split("\n")[:5] if line]))
-        packet: str | None = None
-        try:
-            with self._recording() as recording:
-                recording.say_notices()
-                if carries_refs(self.run.root):
-                    from faber_ledger.runs.sent import describe_unsent
-
-                    self._unsent = describe_unsent(self.run, recording.view.log, is_start=True)
-                packet, loads = self._pack(gathered, problems, arrival, recording.view.log)
-                is_repeated = self._record(recording, arrival, loads).is_repeated
-        except (Exception, OutOfTime) as error:  # noqa: BLE001 -- the agent gets its context all the same
-            if packet is None:
-                if isinstance(error, OutOfTime):
-                    problems.append(f"⚠️ WARNING: notes and summaries were not read, since {error}")
-                packet, loads = self._pack(gathered, problems, arrival, None)
-            if self._arrival is not None:
-                self._arrival["loads"] = loads
-            self._report(error)
-        else:
-            if is_repeated:
-                self.is_repeat = True
-                return None
-            note_use(self.run.root, self.run.run_id)
-            self._name_run()
-        self._leave_run(is_followed=True)
-        if os.environ.get("CLAUDE_ENV_FILE"):
-            from faber_ledger.hooks.session_env import export_run
-
-            export_run(os.environ["CLAUDE_ENV_FILE"], self.run.run_id, state.get("work_id"), self.warn)
-        return Answer(packet, self._line(state))
-
-    def _line(self, state: dict[str, Any]) -> str:
-        """Return the user's line, of at most 120 characters for ids of up to 60: run, phase, what is wrong most."""
-        phase, branch, root = current_phase(state), branch_name(state), self.run.root
-        checkout, count = self._arrival["checkout"] if self._arrival is not None else None, len(self._warnings)
-        if is_new := is_set_up_unchecked(root):
-            from faber_ledger.runs.set_up import line_to_set_up  # only the first start of a clone looks
-
-            is_new = line_to_set_up(root) is not None
-        found = {  # in at most 16 letters; `status` and `doctor` say all of it
-            "not recorded": not self._is_recorded,
-            "files not here": self.run.is_kept,
-            "wrong branch": checkout is not None and branch not in (None, "", checkout["branch"]),
-            "bad active file": self._active is not None and self._active.problem,
-            "artifact missing": self._lacks_artifact,
-            "not set up": is_new,
-            "not sent": self._unsent,
-            "redacted events": any(["redacted elsewhere" in warning for warning in self._warnings]),
-            f"{count} warning{'s' if count > 1 else ''}": count,
-        }
-        end = next((f"; {wrong}: faber-ledger status" for wrong, is_so in found.items() if is_so), "")
-        from faber_ledger.files.text import one_line
-
-        run = f"run {one_line(self.run.run_id, 80)}"
-        room = max(LONGEST_LINE - len(f"{run}, phase {end}"), 9)
-        line = f"{run}{f', phase {one_line(phase, room)}' if phase else ''}{end}"
-        return f"{NAME}{line}" if len(NAME) + len(line) <= LONGEST_LINE else line
-
-    def _packet_without_state(self, error: ForeignState) -> str:
-        """Return a packet that says only that `state.json` is another run's: none of it is shown or recorded."""
-        from faber_ledger.context.failures import state_broken
-        from faber_ledger.context.packet import pack
-        from faber_ledger.context.position import render_position
-
-        self.warn(f"{error.message} - {error.hint}")
-        problem = state_broken(self.run, error, state_file.choose_backup(self.run))
-        return pack(render_position(self.run, {}), [], [problem], budget=self._settings().packet_budget)[0]
-
-    def _gather(self, state: dict[str, Any], *, is_state_read: bool) -> Reload:
-        """Load the run's artifacts; none if a bug of ours stops it, since the position can be shown all the same."""
-        from faber_ledger.context import reload  # no other hook loads artifacts
-
-        is_compacted = self.call.text("source") == "compact"
-        reserve_time(SECONDS_TO_RECORD)
-        try:
-            return reload.gather_for_hook(
-                self.run, state, compacted=is_compacted, at=self.at, is_state_read=is_state_read
-            )
-        except (Exception, OutOfTime) as error:  # noqa: BLE001 -- the agent gets its position all the same
-            return reload.Reload.failed_to_gather(self.run.root, state, error)
-        finally:
-            reserve_time(-SECONDS_TO_RECORD)
-
-    def _pack(
-        self, gathered: Reload, problems: list[str], arrival: Arrival, log: Log | None
-    ) -> tuple[str, list[Draft]]:
-        """Return the packet, with notes and a summary if there is a log, and the facts of what is in it."""
-        settings = self._settings()
-        text = gathered.pack(
-            self.run,
-            log,
-            problems,
-            client=self.call.client,
-            source=self.call.text("source") or "unknown",
-            budget=settings.packet_budget,
-            has_summaries_in_git=settings.summaries,
-            elsewhere=self._elsewhere,
-            before=self._before() if self._file is not None else "",
-        )
-        return text, gathered.drafts(arrival["session_id"], self.call.client)
-
-    def _look_elsewhere(self, *, is_last_there: bool) -> Elsewhere | None:
-        from faber_ledger.context.elsewhere import Elsewhere  # only where another clone has recorded
-
-        try:
-            return Elsewhere(self.run, is_last_there=is_last_there)
-        except REFUSALS:
-            return None  # the start itself reports what is wrong with the run
-
-    def _before(self) -> str:
-        """Return what comes before all else if the work tree lacks the run, or this clone has not taken it up."""
-        if self.run.is_kept:
-            from faber_ledger.runs.kept import not_in_tree
-
-            return not_in_tree(self.run)
-        if self.run.run_id in read_used_runs(self.run.root).taken_up:
-            return ""
-        from faber_ledger.runs.copies import not_taken_up
-
-        return not_taken_up(self.run)
-
-    def _name_run(self) -> None:
-        """Name the run in the active file, if it was found by its branch or its author and this clone took it up."""
-        active, root = self._active, self.run.root
-        if active is not None and not active.is_named and self.run.run_id in read_used_runs(root).taken_up:
-            from faber_ledger.runs.active import name_if_none_is
-
-            name_if_none_is(root, active, self.run.run_id, self.warn)

@@ -147,7 +147,7 @@ def _record(call: Call, log: _Log) -> None:
 def _kind_of(call: Call) -> type[Hook]:
     """Return the class of a call's hook: it loads SQLite, which calls outside a run need not wait for."""
     if call.hook == "SessionStart" and call.text("agent_id") is None:
-        from faber_ledger.hooks.hook import Start
+        from faber_ledger.hooks.start import Start
 
         return Start
     from faber_ledger.hooks.hook import Hook
@@ -345,6 +345,10 @@ def _exit(number: int, frame: FrameType | None) -> None:
 SKIPPED = {"SessionStart": "prime-context", "PreCompact": "session-end", "SessionEnd": "session-end"}
 
 
+LONGEST_START = 120  # characters that a start tells the user
+UNUSABLE = "faber-ledger: no run is active here, since the active file cannot be used: faber-ledger doctor"
+
+
 def _answer_unused(call: Call, subject: Subject, warn: Callable[[str], None]) -> Answer | None:
     """Warn that no run is active, and return what a start shows to the user."""
     problem = subject.active.problem if subject.active is not None else ""
@@ -352,14 +356,13 @@ def _answer_unused(call: Call, subject: Subject, warn: Callable[[str], None]) ->
     warn(f"No active workflow found, skipping {skipped}{': ' if problem else ''}{problem}")
     if call.hook != "SessionStart" or call.text("agent_id") is not None:
         return None
-    lines = [problem] if problem else []
     count = count_used_at_work(subject.root) if subject.active is not None else 0
-    if count:
-        runs = "1 run is" if count == 1 else f"{count} runs are"
-        lines.append(f"no run is active here; {runs} at work that this clone has recorded on: `faber-ledger run list`")
-    if not lines:
+    if not (problem or count):
         return None
-    return Answer(None, f"faber-ledger: {'; '.join(lines)}")
+    runs = "1 run is" if count == 1 else f"{count} runs are"
+    found = f"{runs} at work that this clone has recorded on: `faber-ledger run list`"
+    line = f"faber-ledger: {problem or f'no run is active here; {found}'}"
+    return Answer(None, line if len(line) <= LONGEST_START else UNUSABLE)
 
 
 def _answer_foreign(call: Call, error: LedgerError, say: Callable[[str], None]) -> Answer | None:

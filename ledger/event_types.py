@@ -20,7 +20,7 @@ NOT_CHECKABLE = "(redacted)"  # of an event whose payload is gone
 ENVIRONMENT = ("hostname", "platform", "cwd", "git_commit")
 # What an event of several types may have besides, and the type of each as in `redacted`.
 OFTEN_OPTIONAL: dict[str, Any] = {"environment": {}, "delivery": {}, "also_loaded": [], "summary": REDACTED}
-OFTEN_OPTIONAL |= {"uncommitted_count": 0, "uncommitted_names": []}
+OFTEN_OPTIONAL |= {"uncommitted_count": 0, "uncommitted_names": [], "commit": REDACTED}
 
 
 class EventType:

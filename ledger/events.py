@@ -85,8 +85,8 @@ class CheckoutRecorded(TypedDict):
     `has_run` says whether the work tree had the run's files: a branch without them is not the run's. `branch` is None
     if none was checked out, or it is unknown. `uncommitted` says whether something outside `.fractary` was not
     committed; None if it is unknown, as at a start. Of what was not, `uncommitted_count` counts the files and new
-    folders, and `uncommitted_names` are the first ten, with secrets masked. `is_end` says whether a session's end was
-    recorded.
+    folders, `uncommitted_names` are the first ten, with secrets masked, and `commit` is the one that they change.
+    `is_end` says whether a session's end was recorded.
     """
 
     type: Literal["checkout_recorded"]
@@ -97,6 +97,7 @@ class CheckoutRecorded(TypedDict):
     uncommitted: bool | None
     uncommitted_count: NotRequired[int]
     uncommitted_names: NotRequired[list[str]]
+    commit: NotRequired[str]
 
 
 class ArtifactLoaded(TypedDict):

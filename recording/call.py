@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         uncommitted: bool | None
         uncommitted_count: NotRequired[int]
         uncommitted_names: NotRequired[list[str]]
+        commit: NotRequired[str]
 
 
 # The client's events, each with the name of our hook and its time-out in seconds: without one, SessionEnd is killed
@@ -333,7 +334,9 @@ def checkout_at_end(run: Run) -> Checkout | None:
     from faber_ledger.recording.secrets.mask import mask_text
 
     names = [one_line(mask_text(without_surrogates(path)), LONGEST_NAME) for path in paths[:MAX_NAMES]]
-    return {**found, "uncommitted": True, "uncommitted_count": len(paths), "uncommitted_names": names}
+    commit = commit_of(run.root)
+    known: Checkout = {**found, "uncommitted": True, "uncommitted_count": len(paths), "uncommitted_names": names}
+    return {**known, "commit": commit} if commit else known
 
 
 def checkout_after(fact: Draft, checkout: Checkout | None) -> list[Draft]:

@@ -54,6 +54,7 @@ class GitSurvey:
         self.branch = branch_of(root)
         self.upstream: Branch | None = None
         self.pulled: list[Branch] = []
+        self.is_gone = False  # its upstream was deleted, as after a merge
         self._commit = ""
         self._deadline = time_limit(seconds)
         if self.branch is not None:
@@ -66,6 +67,7 @@ class GitSurvey:
             rows += self._list_branches(upstream)
         found = {ref: _branch(ref, commit) for ref, commit, _ in rows if ref != own}
         self.upstream = found.pop(upstream, None)
+        self.is_gone = upstream.startswith(REMOTE_BRANCHES) and self.upstream is None
         self.pulled = [*([self.upstream] if self.upstream is not None else []), *found.values()]
 
     @property

@@ -38,7 +38,7 @@ def line_to_set_up(root: str) -> str | None:
     is_missing = lacks_driver(root)
     if not note_set_up_checked(root) or not is_missing:
         return None
-    return f"this clone was never set up for faber-ledger, and git will not merge its files: run `{SET_UP}`"
+    return f"this clone was never set up, and git will not merge its files: run `{SET_UP}`"
 
 
 def line_to_agree(root: str) -> str | None:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn_of
-from faber_ledger.cli.ui.which_run import choose_run, named_run, warn_if_kept, work_id_option
+from faber_ledger.cli.ui.which_run import choose_run, run_option, warn_if_kept
 from faber_ledger.cli.ui.words import plural
 from faber_ledger.context.notes import MAX_LETTERS, note_recorded
 from faber_ledger.ledger.clock import now
@@ -31,8 +30,10 @@ class NoteGroup(click.Group):
     """A group that treats arguments which name no subcommand as those of `add`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments, after `add` if they name no subcommand."""
+        """Parse the arguments, after `add` if they name no subcommand, which no text may begin with then."""
         names_one = not args or args[0] in self.commands or args[0] in ctx.help_option_names
+        if not names_one and any([arg.split(" ")[0] in self.commands for arg in args]):
+            ctx.fail("The text begins with a subcommand's name: write `note add TEXT`.")
         return super().parse_args(ctx, args if names_one else ["add", *args])
 
 
@@ -55,16 +56,10 @@ def note() -> None:
 )
 @click.option("--decision", "kind", flag_value="decision", help="The same as --kind decision.")
 @click.option("--from-stdin", is_flag=True, help="Read the text from standard input.")
-@click.option("--run-id", metavar="RUN", shell_complete=completion.runs, help="The run; the active one if omitted.")
-@work_id_option
+@run_option
 @json_option
 def add(
-    text: str | None,
-    kind: Literal["note", "summary", "decision"],
-    from_stdin: bool,
-    run_id: str | None,
-    work_id: str | None,
-    as_json: bool,
+    text: str | None, kind: Literal["note", "summary", "decision"], from_stdin: bool, run: str | None, as_json: bool
 ) -> None:
     """Record TEXT for later sessions.
 
@@ -80,16 +75,16 @@ def add(
     if not written:
         raise click.UsageError("The note is empty.")
     root = find_root(os.getcwd())
-    run = choose_run(root, named_run(root, run_id, work_id), records=True)
-    warn_if_kept(run)
+    meant = choose_run(root, run, records=True)
+    warn_if_kept(meant)
     writer = writer_of(root)
-    with record_or_leave(run, at=now(), writer=writer, warn=warn_of) as recording:
+    with record_or_leave(meant, at=now(), writer=writer, warn=warn_of) as recording:
         session_id = _own_session(recording.view, writer)
         fact: NoteRecorded = note_recorded(written, kind, session_id, snapshot(recording.state))
         fact["text"] = mask_text(written)
         (recorded,) = recording.append([{"event": fact, "client": client_of(os.environ)}])
-    data = {"run_id": run.run_id, "id": recorded["id"], "at": recorded["at"], **recorded["event"]}
-    lines = [f"✓ Recorded a {kind} on {run.run_id} ({plural(len(written), 'letter')})"]
+    data = {"run_id": meant.run_id, "id": recorded["id"], "at": recorded["at"], **recorded["event"]}
+    lines = [f"✓ Recorded a {kind} on {meant.run_id} ({plural(len(written), 'letter')})"]
     if data["text"] != written:
         lines.append("note: what looks like a secret is masked in it; `faber-ledger show` shows what was recorded")
     show(data, lines, as_json=as_json)

@@ -13,7 +13,6 @@ import click
 
 from faber_ledger.cli.reports.loading import look_elsewhere
 from faber_ledger.cli.reports.reconstitution import boxed_lines, brief_lines
-from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import (
     ask_number,
     documents_codes,
@@ -26,12 +25,12 @@ from faber_ledger.cli.ui.output import (
     warn_lines,
     warn_of,
 )
-from faber_ledger.cli.ui.which_run import named_run, run_to_load, runs_of_work, warn_if_kept, work_id_option
+from faber_ledger.cli.ui.which_run import run_argument, run_to_load, warn_if_kept
 from faber_ledger.context.body import COMMAND_BUDGET
-from faber_ledger.context.position import render_position, text_of_value
+from faber_ledger.context.position import render_position
 from faber_ledger.context.reconstitution.content import PARTS, read_known, render_content
 from faber_ledger.context.reconstitution.faber_files import build_input
-from faber_ledger.context.reconstitution.journal import Journal
+from faber_ledger.context.reconstitution.journal import Journal, says_something
 from faber_ledger.context.reconstitution.steps import load_state, reconstitute_context, run_not_found
 from faber_ledger.context.selection import workflow_of
 from faber_ledger.files.text import one_line
@@ -45,6 +44,7 @@ from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import lacks_ledger
+from faber_ledger.runs.of_work import describe_other_runs
 from faber_ledger.runs.progress import FINISHED, current_phase, current_step
 from faber_ledger.runs.run import Run, find_root
 from faber_ledger.runs.settings import read_user_config
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from faber_ledger.runs.progress import ResumePoint
 
 REPORT = "report"  # the part that is the documents' report
-MOST_NAMED = 3  # other runs
 SKIPPED = {"spec_not_readable": "spec", "issue_fetch_auth": "issue", "feedback_mismatch": "feedback"}
 RETRIES = {  # the options between the first and the last
     "spec_not_readable": ["write the specification again (/fractary-spec:create), then run it again"],
@@ -65,9 +64,8 @@ RETRIES = {  # the options between the first and the last
 
 
 @click.command(short_help="Reconstitute the context of a run.")
-@click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
-@work_id_option
-@click.option("--run-id", metavar="RUN", shell_complete=completion.runs, help="The same as RUN.")
+@documents_codes
+@run_argument
 @click.option("--for", "reader", type=click.Choice(["build"]), help="Print only the build skill's input.")
 @click.option(
     "--skip",
@@ -85,16 +83,8 @@ RETRIES = {  # the options between the first and the last
     help="How much to print before the report, in UTF-16 code units.",
 )
 @json_option
-@documents_codes
 def reconstitute(
-    run: str | None,
-    work_id: str | None,
-    run_id: str | None,
-    reader: str | None,
-    skip: tuple[str, ...],
-    only: tuple[str, ...],
-    budget: int,
-    as_json: bool,
+    run: str | None, reader: str | None, skip: tuple[str, ...], only: tuple[str, ...], budget: int, as_json: bool
 ) -> None:
     """Load everything that a workflow needs to continue RUN (default: the active run), print it, and record it.
 
@@ -107,9 +97,7 @@ def reconstitute(
     """
     if only and (as_json or reader):
         raise click.UsageError("--only chooses what the text has: give it without --json and --for.")
-    if run_id is not None and run is not None:
-        raise click.UsageError("Give RUN or --run-id, not both.")
-    meant = _find_run(run_id if run is None else run, work_id, (lambda line: None) if as_json or reader else tell)
+    meant = _find_run(run, (lambda line: None) if as_json or reader else tell)
     report: list[str] = []
     journal = Journal(report.append, warn_lines, partial(_choose, skip))
     has_content, has_report = not (as_json or reader or only == (REPORT,)), not only or REPORT in only
@@ -118,7 +106,7 @@ def reconstitute(
         state = load_state(meant)
         elsewhere = look_elsewhere(meant, state) if has_content else None
         known = read_known(meant, elsewhere, client_of(os.environ), warn_of)
-        known["before"] += _name_other_runs(meant, state) if has_content else []
+        known["before"] += describe_other_runs(meant, state) if has_content else []
         context = reconstitute_context(meant, state, config, journal, known)
     except (click.Abort, KeyboardInterrupt, LedgerError) as error:
         _stop(meant, journal, error, [] if as_json or reader else report)
@@ -135,31 +123,20 @@ def reconstitute(
         position = render_position(meant, state, workflow=workflow, before=known["before"])
         sources: Sources = {"context": context, "state": state, "position": position, "known": known}
         tell_lines(render_content(sources, budget=budget, only=only))
-    lines = [*report, *boxed_lines(context, known), *brief_lines(context, known)] if has_report else []
+    summaries = filter(says_something, [*boxed_lines(context, known), *brief_lines(context, known)])
+    lines = [*report, *summaries] if has_report else []
     show({**context, **more}, ["", *lines] if has_content and has_report else lines, as_json=as_json)
 
 
-def _find_run(run: str | None, work_id: str | None, log: Callable[[str], None]) -> Run:
+def _find_run(run: str | None, log: Callable[[str], None]) -> Run:
     """Return the run to reconstitute; raises LedgerError, with the documents' words."""
     root = find_root(os.getcwd())
-    named = named_run(root, run, work_id)
     try:
-        found = run_to_load(root, named, active_run(root), log, records=True, takes_up=False)
+        found = run_to_load(root, run, active_run(root), log, records=True, takes_up=False)
     except RunNotFound as error:
-        raise run_not_found(find_run(root, named or "")) from error
+        raise run_not_found(find_run(root, run or "")) from error
     warn_if_kept(found)
     return found
-
-
-def _name_other_runs(run: Run, state: dict[str, Any]) -> list[str]:
-    """Return a sentence that names the other runs of the run's work item; nothing without any."""
-    work_id = str(state.get("work_id") or "")
-    found = [(one.run_id, one_line(text_of_value(of.get("status")), 20)) for one, of in runs_of_work(run.root, work_id)]
-    others = [f"{run_id} ({status})" for run_id, status in found if run_id != run.run_id]
-    if not others:
-        return []
-    named = ", ".join([*others[:MOST_NAMED], *(["…"] if len(others) > MOST_NAMED else [])])
-    return [f"Other runs of this work item: {named}: `faber-ledger reconstitute RUN` shows what was done in one."]
 
 
 def _stop(run: Run, journal: Journal, error: BaseException, report: list[str]) -> None:

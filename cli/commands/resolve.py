@@ -12,6 +12,7 @@ import click
 from faber_ledger.cli.setup.tracking import is_left_out
 from faber_ledger.cli.sync.agreement import take_whole
 from faber_ledger.cli.ui.output import json_option, show, warn
+from faber_ledger.cli.ui.which_run import match_run, run_option
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.files.conflict_markers import split_sides
 from faber_ledger.files.text import quote_word
@@ -49,9 +50,10 @@ SIDES = {OURS: "ours", THEIRS: "theirs"}  # as git says it, by its stages
 
 
 @click.command(short_help="Resolve the conflicts that a merge left in runs' files.")
+@run_option
 @click.option("--dry-run", is_flag=True, help="Show what would be done and write nothing.")
 @json_option
-def resolve(dry_run: bool, as_json: bool) -> int:
+def resolve(run: str | None, dry_run: bool, as_json: bool) -> int:
     """Resolve conflicts in the index or committed with their markers, as a clone without the merge driver leaves them.
 
     \b
@@ -68,6 +70,9 @@ def resolve(dry_run: bool, as_json: bool) -> int:
     found = find_conflicts(root, top)
     known = {conflict.path for conflict in found}
     found += [conflict for conflict in find_marked(root) if conflict.path not in known]
+    if run is not None:
+        run_id = match_run(root, run).run_id
+        found = [conflict for conflict in found if conflict.run.run_id == run_id]
     results = [_resolve(root, conflict, found, dry_run=dry_run) for conflict in found]
     if not dry_run:
         _project([one for one in found if not one.is_gone], results)

@@ -17,6 +17,7 @@ from faber_ledger.cli.sync.forgetting import forget_at_remote
 from faber_ledger.cli.ui.git_words import no_runs_text
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.progress import waiting_for
+from faber_ledger.cli.ui.which_run import run_argument
 from faber_ledger.cli.ui.words import events_shown, plural, table
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.command_errors import GitFailed, ServerUnavailable
@@ -126,11 +127,11 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 @run.command(short_help="Remove a run's log, or its ref at the remote.")
-@click.argument("run_id", metavar="RUN")
+@run_argument
 @click.option("--remote", "at_remote", is_flag=True, help="Delete the run's git ref at the remote, and nothing here.")
 @click.option("--yes", is_flag=True, help="Remove it; without this, the command says what would be removed.")
 @json_option
-def forget(run_id: str, at_remote: bool, yes: bool, as_json: bool) -> None:
+def forget(run: str | None, at_remote: bool, yes: bool, as_json: bool) -> None:
     """Remove the log of a run that is gone from every worktree and branch; or its ref at the remote.
 
     With the log go the copy of its state, the summaries beside it, and deliveries that wait to be recorded. With
@@ -142,36 +143,38 @@ def forget(run_id: str, at_remote: bool, yes: bool, as_json: bool) -> None:
     Exit codes: 0 done; 1 the run still exists, or --yes is needed; 2 wrong usage;
     10 the run has no log, or the remote no ref of it; 13 the remote does not answer; 14 it refuses.
     """
+    if run is None:
+        raise click.UsageError("Give RUN or --work-id.")
     root = find_root(os.getcwd())
-    run = find_run(root, run_id)
+    meant, run_id = find_run(root, run), run
     if at_remote:
         remote = required_remote(root)
         with waiting_for(remote.name):
-            found = forget_at_remote(remote, run, warn, is_sure=yes)
+            found = forget_at_remote(remote, meant, warn, is_sure=yes)
         lines = [
-            f"{run.run_id}: its ref, with {found.has}, is deleted at {remote.name}",
-            f"  this clone sends it again only by its name: `faber-ledger sync {run.run_id}`",
+            f"{meant.run_id}: its ref, with {found.has}, is deleted at {remote.name}",
+            f"  this clone sends it again only by its name: `faber-ledger sync {meant.run_id}`",
             "  another clone that has recorded on it may send it again",
         ]
-        show({"run_id": run.run_id, "deleted": True, "events": found.events}, lines, as_json=as_json)
+        show({"run_id": meant.run_id, "deleted": True, "events": found.events}, lines, as_json=as_json)
         return
-    if not has_log(run):
+    if not has_log(meant):
         raise RunNotFound(f"this clone has no log of a run {run_id}", hint="run `faber-ledger run list`")
-    places = places_of(run)
+    places = places_of(meant)
     if places:
         raise LedgerError(f"the run {run_id} still exists: {', '.join(places)}", hint="a run that exists keeps its log")
-    events, waiting, summaries = count_events(run.log_path), len(list_waiting(run)), len(summary_paths(run))
+    events, waiting, summaries = count_events(meant.log_path), len(list_waiting(meant)), len(summary_paths(meant))
     what = f"the log of {run_id}, with {events_shown(events)}"
     if waiting:
         what += f" and {plural(waiting, 'delivery', 'deliveries')} never recorded"
     if not yes:
-        only = "" if is_committed(run) else "; no commit has the run"
+        only = "" if is_committed(meant) else "; no commit has the run"
         raise LedgerError(
             f"this would remove {what}{only}",
             hint=f"`faber-ledger run resume {run_id}` restores the run; --yes removes what is left of it",
         )
-    shutil.rmtree(run.private_folder)
-    shutil.rmtree(inbox_path(run), ignore_errors=True)
+    shutil.rmtree(meant.private_folder)
+    shutil.rmtree(inbox_path(meant), ignore_errors=True)
     data = {"run_id": run_id, "events": events, "summaries": summaries, "waiting": waiting}
     show(data, [f"removed {what}"], as_json=as_json)
 

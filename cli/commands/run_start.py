@@ -44,6 +44,7 @@ from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.kept import run_here
+from faber_ledger.runs.of_work import describe_other_runs
 from faber_ledger.runs.progress import resume_point
 from faber_ledger.runs.projecting import find_restorable, restore_run_from_log, write_ignored_state
 from faber_ledger.runs.publish import carries_refs
@@ -260,16 +261,17 @@ def _start(
 
 
 def _start_lines(started: Run, plan: RunPlan) -> list[str]:
-    is_in_tree = not carries_refs(started.root)
+    by_ref = "in this clone; a git ref takes it along"
     lines = [
         f"✓ Workflow started: {started.run_id}",
         f"  Workflow: {plan['workflow_id']}",
         f"  State: {started.shown(started.state_path)}",
-        f"  Ledger: {started.shown(started.ledger_path) if is_in_tree else 'in this clone; a git ref takes it along'}",
+        *[f"  {sentence}" for sentence in describe_other_runs(started, dict(plan))],
+        f"  Ledger: {by_ref if carries_refs(started.root) else started.shown(started.ledger_path)}",
     ]
     if not os.path.exists(os.path.join(started.root, ".fractary", ".gitignore")):
-        has_plugin = list_enabled_plugins(started.root)
-        how = "`faber-ledger init --plugin`" if has_plugin else "`faber-ledger init` for the client's hooks, and"
+        is_enabled = list_enabled_plugins(started.root)
+        how = "`faber-ledger init --plugin`" if is_enabled else "`faber-ledger init` for the client's hooks, and"
         lines.append(f"Run {how} to keep backups and logs out of git.")
     return lines
 
@@ -348,7 +350,6 @@ def _bring_run(root: str, text: str, url: str | None) -> str:
         return brought
     if url is None and not (names_server() and is_lacking(root, text)):
         return text
-
     from faber_ledger.cli.sync.exchange import bring_run  # most runs are here
 
     try:
@@ -365,8 +366,7 @@ def _bring_run(root: str, text: str, url: str | None) -> str:
 
 
 def _warn_of_active_file(root: str) -> None:
-    problem = active_run(root, by_author=False).problem
-    if problem:
+    if problem := active_run(root, by_author=False).problem:
         warn(f"note: {problem}")
 
 

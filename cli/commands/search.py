@@ -10,6 +10,7 @@ from faber_ledger.cli.reports.search import Hit, group_newest, lines_of, search_
 from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_long, warn
 from faber_ledger.cli.ui.progress import progress_over, track_progress
 from faber_ledger.cli.ui.server import names_server, server_address, url_option
+from faber_ledger.cli.ui.which_run import match_run, run_option
 from faber_ledger.files.word_query import WordQuery, parse_query
 from faber_ledger.ledger.command_errors import ServerUnavailable
 from faber_ledger.postgres.project import choose_projects, list_projects
@@ -20,6 +21,7 @@ from faber_ledger.runs.run import find_root
 
 @click.command(short_help="Find words in what the runs recorded.")
 @click.argument("text")
+@run_option
 @url_option
 @click.option("--local", "is_local", is_flag=True, help="Read the runs of this clone, though a server is configured.")
 @click.option("--project", metavar="PROJECT", help="On the server: one project's runs, by its id or name.")
@@ -28,8 +30,12 @@ from faber_ledger.runs.run import find_root
 )
 @no_pager_option
 @json_option
-def search(text: str, url: str | None, is_local: bool, project: str | None, limit: int, as_json: bool) -> None:
+def search(
+    text: str, run: str | None, url: str | None, is_local: bool, project: str | None, limit: int, as_json: bool
+) -> None:
     """Find TEXT in all runs that this clone has: what was noted, summarized and loaded, and what failed.
+
+    With --run-id or --work-id in one of them.
 
     Also in the files that FABER's tools leave in a run, and in those that its state names, as the specification.
 
@@ -45,10 +51,10 @@ def search(text: str, url: str | None, is_local: bool, project: str | None, limi
     """
     query = parse_query(text)
     names: dict[str, str] = {}
-    if is_local and (url is not None or project is not None):
-        raise click.UsageError("--local asks no server: leave out --url and --project")
-    if is_local or (url is None and project is None and not names_server()):
-        groups, has_more = _search_here(query, limit)
+    if (is_local or run is not None) and (url is not None or project is not None):
+        raise click.UsageError("--local and --run-id ask no server: leave out --url and --project")
+    if run is not None or is_local or (url is None and project is None and not names_server()):
+        groups, has_more = _search_here(query, limit, run)
     else:
         groups, has_more, names = _search_server(query, limit, url, project)
     if not as_json:
@@ -61,11 +67,12 @@ def search(text: str, url: str | None, is_local: bool, project: str | None, limi
     show({"text": text, "projects": names, "runs": runs, "has_more": has_more}, [], as_json=True)
 
 
-def _search_here(query: WordQuery, limit: int) -> tuple[list[list[Hit]], bool]:
-    runs = runs_here(find_root(os.getcwd()))
+def _search_here(query: WordQuery, limit: int, run: str | None) -> tuple[list[list[Hit]], bool]:
+    root = find_root(os.getcwd())
+    runs = runs_here(root) if run is None else [match_run(root, run)]
     with progress_over(runs, "searching") as advance:
         return group_newest(
-            (hit for run in track_progress(runs, advance) for hit in search_run(run, query, warn)), limit
+            (hit for one in track_progress(runs, advance) for hit in search_run(one, query, warn)), limit
         )
 
 

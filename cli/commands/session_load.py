@@ -11,9 +11,9 @@ import click
 
 from faber_ledger.cli.reports import session_load as report
 from faber_ledger.cli.reports.loading import Loading
-from faber_ledger.cli.ui import completion, texts
+from faber_ledger.cli.ui import texts
 from faber_ledger.cli.ui.output import documents_codes, json_option, show, tell, tell_lines, warn, warn_lines, warn_of
-from faber_ledger.cli.ui.which_run import named_run, run_to_load, warn_if_kept, work_id_option
+from faber_ledger.cli.ui.which_run import run_option, run_to_load, warn_if_kept
 from faber_ledger.context.body import COMMAND_BUDGET
 from faber_ledger.context.failures import describe_failure
 from faber_ledger.context.reload import Reload
@@ -54,13 +54,8 @@ class Trigger(click.ParamType[str]):
 
 
 @click.command("session-load", short_help="Load the critical artifacts into context.")
-@click.option(
-    "--run-id",
-    metavar="RUN",
-    shell_complete=completion.runs,
-    help="The run; the active one, else the one that a scan finds, if omitted.",
-)
-@work_id_option
+@documents_codes
+@run_option
 @click.option(
     "--trigger",
     type=Trigger(),
@@ -89,10 +84,8 @@ class Trigger(click.ParamType[str]):
 @click.option("--content", is_flag=True, help="Print the contents on a terminal, too, and record the load.")
 @click.option("--verbose", is_flag=True, help="Print the whole report, as on a terminal.")
 @json_option
-@documents_codes
 def session_load(
-    run_id: str | None,
-    work_id: str | None,
+    run: str | None,
     trigger: str,
     artifacts: tuple[str, ...],
     minimal: bool,
@@ -120,16 +113,15 @@ def session_load(
     log: Callable[[str], None] = (lambda line: None) if as_json else (lambda line: tell(beside.count(line)))
     log_steps = log if verbose or is_terminal else (lambda line: None)
     is_look = is_terminal and not (dry_run or content)
-    run_id = named_run(root, run_id, work_id)
-    run = run_to_load(root, run_id, active_run(root), log, records=not (dry_run or is_look))
+    meant = run_to_load(root, run, active_run(root), log, records=not (dry_run or is_look))
     if not (dry_run or is_look):
-        warn_if_kept(run)
+        warn_if_kept(meant)
     config = read_user_config()
-    requested = _check_given(config, run_id, artifacts, minimal)
+    requested = _check_given(config, artifacts, minimal)
     is_forced = force or content or minimal or requested is not None
     try:
         loading = Loading(
-            run, config, trigger, requested, at, warn_of, is_forced=is_forced, is_minimal=minimal, hint=hint
+            meant, config, trigger, requested, at, warn_of, is_forced=is_forced, is_minimal=minimal, hint=hint
         )
         _warn_of_workflow(loading, beside)
         if dry_run:
@@ -145,17 +137,17 @@ def session_load(
         forms = {"is_look": is_look, "is_whole": verbose or is_terminal, "is_brief": has_steps}
         _show(loading, result, packet, failure, beside, as_json=as_json, **forms)
     except (StateMissing, StateInvalid, NotWritable) as error:
-        error.block = texts.load_failed(run, error)
+        error.block = texts.load_failed(meant, error)
         raise
 
 
-def _check_given(config: UserConfig, run_id: str | None, artifacts: tuple[str, ...], minimal: bool) -> list[str] | None:
+def _check_given(config: UserConfig, artifacts: tuple[str, ...], minimal: bool) -> list[str] | None:
     """Return the ids of the artifacts that are asked for; None without any. Raises LedgerError and UsageError."""
     if config["problem"]:
         raise LedgerError(config["problem"], hint="correct the file, or remove it")
     names = [name.strip() for given in artifacts for name in given.split(",") if name.strip()]
-    if (artifacts and not names) or run_id == "":
-        raise click.UsageError("--artifacts and --run-id must not be empty.")
+    if artifacts and not names:
+        raise click.UsageError("--artifacts must not be empty.")
     if minimal and artifacts:
         raise click.UsageError("give --minimal or --artifacts, not both.")
     return names if artifacts else None

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from faber_ledger.cli.ui import completion, texts
+from faber_ledger.cli.ui import texts
 from faber_ledger.cli.ui.output import documents_codes, json_option, show, warn_of
-from faber_ledger.cli.ui.which_run import choose_run, named_run, warn_if_kept, work_id_option
+from faber_ledger.cli.ui.which_run import choose_run, run_option, warn_if_kept
 from faber_ledger.cli.ui.words import duration
 from faber_ledger.ledger.clock import now, seconds_of
 from faber_ledger.ledger.errors import NotWritable, RunNotFound, StateInvalid, StateMissing
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 
 @click.command("session-save", short_help="End the open session and record it.")
-@click.option("--run-id", metavar="RUN", shell_complete=completion.runs, help="The run; the active one if omitted.")
-@work_id_option
+@documents_codes
+@run_option
 @click.option(
     "--reason",
     type=click.Choice(["compaction", "normal", "manual"]),
@@ -44,8 +44,7 @@ if TYPE_CHECKING:
     help="Why the session is ending.",
 )
 @json_option
-@documents_codes
-def session_save(run_id: str | None, work_id: str | None, reason: Reason, as_json: bool) -> None:
+def session_save(run: str | None, reason: Reason, as_json: bool) -> None:
     """Save session metadata before the session ends or the context is compacted.
 
     \b
@@ -54,20 +53,17 @@ def session_save(run_id: str | None, work_id: str | None, reason: Reason, as_jso
     2 wrong usage.
     """
     root, at = find_root(os.getcwd()), now()
-    if run_id == "":
-        raise click.UsageError("--run-id must not be empty.")
-    run_id = named_run(root, run_id, work_id)
     active = active_run(root)
-    if run_id is None and active.run_id is None:
+    if run is None and active.run_id is None:
         if active.problem:
             warn_of(active.problem)
         show({"saved": False, "run_id": None}, texts.NO_WORKFLOW_TO_SAVE.split("\n"), as_json=as_json)
         return
-    run = _run(root, run_id, active)
-    writer, checkout, is_written = writer_of(root), checkout_at_end(run), False
+    meant = _run(root, run, active)
+    writer, checkout, is_written = writer_of(root), checkout_at_end(meant), False
     try:
-        with record_or_leave(run, at=at, writer=writer, warn=warn_of) as recording:
-            state_file.check_required(run, recording.state)
+        with record_or_leave(meant, at=at, writer=writer, warn=warn_of) as recording:
+            state_file.check_required(meant, recording.state)
             caller = sessions.caller_of(os.environ, recording.state, at, writer, None)
             session_id = _session_to_end(recording, caller, reason)
             if session_id is not None:
@@ -78,20 +74,20 @@ def session_save(run_id: str | None, work_id: str | None, reason: Reason, as_jso
             else:
                 is_written = recording.project()
     except StateMissing as error:
-        error.block = texts.state_not_found(run)
+        error.block = texts.state_not_found(meant)
         raise
     except StateInvalid as error:
-        error.block = texts.state_not_parsed(run, error)
+        error.block = texts.state_not_parsed(meant, error)
         raise
     except NotWritable as error:
-        error.block = texts.state_not_saved(run, error)
+        error.block = texts.state_not_saved(meant, error)
         raise
     if session_id is None:
-        _show_nothing_to_end(run, recording, is_written, as_json)
+        _show_nothing_to_end(meant, recording, is_written, as_json)
         return
     start_sending(root)
     entry = entry_of(recording.blocks, session_id) or {}
-    show({"saved": True, "run_id": run.run_id, "session": entry}, _report(entry, recording.state), as_json=as_json)
+    show({"saved": True, "run_id": meant.run_id, "session": entry}, _report(entry, recording.state), as_json=as_json)
 
 
 def _run(root: str, named: str | None, active: ActiveRun) -> Run:

@@ -35,6 +35,7 @@ from faber_ledger.runs.git import branch_of
 from faber_ledger.runs.in_git import GitSurvey
 from faber_ledger.runs.kept import not_in_tree
 from faber_ledger.runs.log import lacks_ledger, read_log
+from faber_ledger.runs.of_work import describe_other_runs
 from faber_ledger.runs.progress import FINISHED, branch_name, current_phase, resume_point
 from faber_ledger.runs.projecting import known_members
 from faber_ledger.runs.publish import carries_refs, why_not_published
@@ -82,21 +83,22 @@ def status(run: str | None, as_json: bool) -> None:
     if missing is not None:
         data["in_git"] = in_git_data(survey, missing)
         seal = "faber-ledger seal" if meant.run_id == active.run_id else f"faber-ledger seal {meant.run_id}"
-        line = in_git_line(survey, missing, seal) if not paths else None
+        is_off = _other_branch(meant, state, found) and state.get("status") not in FINISHED
+        line = in_git_line(survey, missing, seal) if not (paths or is_off) else None  # not on a wrong branch
         lines += [f"In git: {line}"] if line is not None else []
     if carries_refs(root):
         data["sent"], sent_lines = _sent(meant, found)
         lines += sent_lines
     if not is_set_up:
         lines.append(f"This clone: git has no driver that merges the run's files: `{SET_UP}` sets it up")
-    said = _hook_lines(root, found.blocks) if meant.run_id == active.run_id else ()
+    said = _hook_lines(meant, found) if meant.run_id == active.run_id else ()
     show(data, [*lines, *_waiting_lines(meant), *said], as_json=as_json)
 
 
 class Found(NamedTuple):
     """What a run's log says; `missing` counts the events that the published file lacks, `why` says why it does.
 
-    `unsent` is what was not sent of a run whose ledger travels in git refs.
+    `unsent` is what was not sent of a run whose ledger travels in git refs, `branch` a kept run's own by its log.
     """
 
     log: Summary | None
@@ -105,6 +107,7 @@ class Found(NamedTuple):
     why: str | None = None
     agrees: bool = True
     unsent: str | None = None
+    branch: str | None = None
 
 
 def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
@@ -115,6 +118,8 @@ def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
         names = {name for (name,) in log.connection.execute("SELECT id FROM event")}
         if carries_refs(run.root):
             found = found._replace(unsent=describe_unsent(run, log, is_start=False))
+        if run.is_kept and (here := branch_of(run.root)) is not None:
+            found = found._replace(branch=log.first_branch(besides=here))
     if not run.is_kept:
         missing = 0 if carries_refs(run.root) else len(names - event_ids(run.ledger_path))
         found = found._replace(missing=missing, why=why_not_published(run, state, TreeNote(run)))
@@ -162,14 +167,15 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
     blocks, log = found.blocks, found.log
     yield f"Run: {run.run_id}"
     yield from position_lines(state)
-    named, here = branch_name(state), branch_of(run.root)
-    if isinstance(named, str) and here not in (None, named):
-        yield f"Branch: {named}, but {here} is checked out here"
-    yield f"Session: {_session_text(run, state, blocks, has_log=log is not None)}"
+    yield from describe_other_runs(run, state)
+    if other := _other_branch(run, state, found):
+        yield f"Branch: {other}"
+    if session_history(blocks) or newest_open(blocks) is not None:
+        yield f"Session: {_session_text(run, state, blocks, has_log=log is not None)}"
     loads = [str(load.get("artifact_id")) for load in artifacts_in_context(blocks)]
     metadata = blocks.get("context_metadata")
     reload = metadata.get("last_artifact_reload") if isinstance(metadata, dict) else None
-    if loads:
+    if loads and newest_open(blocks) is not None:
         yield f"In context: {', '.join(loads)}" + (f" (last reload {reload})" if reload else "")
     if log is None:
         yield "Ledger: none yet; the first event creates it"
@@ -180,10 +186,17 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
         yield f"state.json differs from the ledger: run `faber-ledger project {run.run_id}`"
 
 
+def _other_branch(run: Run, state: dict[str, Any], found: Found) -> str:
+    """Return the run's branch and the one that is checked out here instead; empty if that is right, or not known."""
+    named, here = branch_name(state) or found.branch, branch_of(run.root)
+    return f"{named}, but {here} is checked out here" if isinstance(named, str) and here not in (None, named) else ""
+
+
 def _not_in_file_lines(run: Run, count: int, why: str | None) -> Iterator[str]:
     if count:
         because = f", since {why}" if why is not None else ""
-        yield f"Not published yet: {events_shown(count)}{because}; {publishing_hint(run, TreeNote(run))}"
+        what = f"{events_shown(count)} of the log{because}; {publishing_hint(run, TreeNote(run))}"
+        yield f"Not yet in {run.shown(run.ledger_path)}: {what}"
     if run.is_kept:
         yield not_in_tree(run)
 
@@ -206,13 +219,17 @@ def _waiting_lines(run: Run) -> Iterator[str]:
         yield f"{waits} to be recorded: the next hook records it{command}"
 
 
-def _hook_lines(root: str, blocks: Blocks) -> Iterator[str]:
-    """Yield the last five things that the hooks have said since the newest session began."""
-    history = session_history(blocks)
+def _hook_lines(run: Run, found: Found) -> Iterator[str]:
+    """Yield the last five things that the hooks have said since the newest session began, and that are not over."""
+    history = session_history(found.blocks)
     began = (seconds_of(history[-1].get("started_at")) if history else None) or 0.0
+    over = ["Cannot read state file"]  # this command has read it
+    over += [] if list_waiting(run) else ["not recorded"]
+    over += ["state.json was not written"] if found.agrees else []
     with suppress(FileRefused):  # doctor says why
-        said = [message for _, seconds, message in read_hook_log(root) if seconds >= began]
-        yield from [f"A hook said: {message}" for message in [*dict.fromkeys(said)][-5:]]
+        log = [message for _, seconds, message in read_hook_log(run.root) if seconds >= began]
+        said = [message for message in dict.fromkeys(log) if not any([words in message for words in over])]
+        yield from [f"A hook said: {message}" for message in said[-5:]]
 
 
 def _session_text(run: Run, state: dict[str, Any], blocks: Blocks, *, has_log: bool) -> str:

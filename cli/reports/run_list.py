@@ -164,6 +164,8 @@ MAX_LINE = 200
 def position_lines(state: dict[str, Any]) -> Iterator[str]:
     """Yield what a state says of the run, a fact on each line."""
     point = resume_point(state)
+    is_same = point and (point["phase"], point["step"]) == (current_phase(state), current_step(state))
+    is_said = point is None or (is_same and point["mode"] == "continue") or not place_of(point)
     facts = {
         "Work item": state.get("work_id"),
         "Target": state.get("target"),
@@ -172,7 +174,7 @@ def position_lines(state: dict[str, Any]) -> Iterator[str]:
         "Phase": current_phase(state),
         "Step": current_step(state),
         "Phases completed": ", ".join(phases_completed(state)),
-        "Resume point": f"{place_of(point)} ({point['mode']})" if point and place_of(point) else None,
+        "Resume point": f"{place_of(point)} ({point['mode']})" if point and not is_said else None,
     }
     yield from (one_line(f"{name}: {value}", MAX_LINE) for name, value in facts.items() if value not in (None, ""))
 

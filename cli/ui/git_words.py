@@ -34,12 +34,15 @@ def in_git_line(survey: GitSurvey, missing: Missing, seal: str) -> str | None:
     if missing.newer is not None:
         said.append(f"{missing.newer.name} has a newer log")
         steps.append(survey.pull_command(missing.newer))
-    if remotes and (missing.uncommitted or is_unpushed):
+    if survey.is_gone:
+        said.append(f"{survey.branch} is gone at the remote, as after a merge: commit on the branch that has it")
+        steps.clear()
+    elif remotes and (missing.uncommitted or is_unpushed):
         steps.append(_push_command(survey, remotes))
     if survey.branch is None:
         said.append("no branch is checked out")
         steps.insert(0, f"git switch -c {NEW_BRANCH}")  # an existing one is refused over a changed ledger
-    return f"{', '.join(said)}: `{' && '.join(steps)}`"
+    return f"{', '.join(said)}{f': `{commands}`' if (commands := ' && '.join(steps)) else ''}"
 
 
 def hint_without_runs(root: str) -> str | None:

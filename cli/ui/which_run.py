@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import click
 
@@ -15,18 +15,19 @@ from faber_ledger.cli.ui import completion, texts
 from faber_ledger.cli.ui.git_words import hint_without_runs, no_runs_text
 from faber_ledger.cli.ui.output import ask_number, tell, warn, warn_of
 from faber_ledger.files.text import escape, quote_word
-from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.command_errors import AmbiguousRun, NoActiveRun, SeveralActiveRuns
-from faber_ledger.ledger.errors import InvalidRunId, LedgerError, Locked, NotWritable, RunNotFound
-from faber_ledger.runs import progress, state_file
+from faber_ledger.ledger.errors import InvalidRunId, Locked, NotWritable, RunNotFound
+from faber_ledger.runs import progress
 from faber_ledger.runs.active import ActiveRun, active_run, name_if_none_is, write_active_file
 from faber_ledger.runs.clone import lock_run, note_use
 from faber_ledger.runs.kept import not_in_tree, run_here, run_ids_here, runs_here
 from faber_ledger.runs.layouts import find_run, find_runs
 from faber_ledger.runs.log import has_log, lacks_ledger
+from faber_ledger.runs.of_work import is_of_work, runs_of_work, start_of, with_states
 from faber_ledger.runs.run import Run, find_root, path_form
 
 R = TypeVar("R")
+Command: TypeAlias = Callable[..., Any]
 
 
 def run_with_ledger(text: str | None) -> Run:
@@ -127,34 +128,45 @@ def run_to_load(
 
 def _newest_run(root: str) -> list[str]:
     """Return the id of the run of this clone that was started last; nothing if it has none that can be read."""
-    runs = [_start_of(run, state) for run, state in _with_states(runs_here(root))]
+    runs = [start_of(run, state) for run, state in with_states(runs_here(root))]
     return [max(runs)[1]] if runs else []
 
 
 work_id_option = click.option(
     "--work-id", metavar="ID", help="The run of this work item: the newest at work, otherwise the newest."
 )
+_run_names: dict[str, Any] = {"metavar": "RUN", "shell_complete": completion.runs}
 
 
-def run_argument(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the argument RUN, which `--run-id` and `--work-id` name, too, to a command; it gets `run`, None for none."""
+def _names_run(*parameters: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Return a decorator that adds the ways to name a run to a command, which gets `run`, None if none is named."""
 
-    @functools.wraps(command)
-    def call_command(*, run: str | None, run_id: str | None, work_id: str | None, **others: Any) -> Any:
-        if run is not None and run_id is not None:
-            raise click.UsageError("give RUN or --run-id, not both")
-        named = run if run_id is None else run_id
-        if work_id is not None:
-            named = named_run(find_root(os.getcwd()), named, work_id)
-        return command(run=named, **others)
+    def decorate(command: Command) -> Command:
+        @functools.wraps(command)
+        def call_command(*, run: str | None, work_id: str | None, run_id: str | None = None, **others: Any) -> Any:
+            if run is not None and run_id is not None:
+                raise click.UsageError("give RUN or --run-id, not both")
+            if "" in (run, run_id):
+                raise click.UsageError("--run-id must not be empty")
+            named = run if run_id is None else run_id
+            if work_id is not None:
+                named = named_run(find_root(os.getcwd()), named, work_id)
+            return command(run=named, **others)
 
-    for option in (
-        work_id_option,
-        click.option("--run-id", metavar="RUN", shell_complete=completion.runs, help="The same as RUN."),
-        click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs),
-    ):
-        call_command = option(call_command)
-    return call_command
+        decorated: Command = call_command
+        ways: list[Callable[[Command], Command]] = [work_id_option, *parameters]
+        for parameter in ways:
+            decorated = parameter(decorated)
+        return decorated
+
+    return decorate
+
+
+run_argument = _names_run(
+    click.option("--run-id", help="The same as RUN.", **_run_names),
+    click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs),
+)
+run_option = _names_run(click.option("--run-id", "--run", "run", help="Which run is meant.", **_run_names))
 
 
 def named_run(root: str, text: str | None, work_id: str | None) -> str | None:
@@ -177,31 +189,6 @@ def named_run(root: str, text: str | None, work_id: str | None) -> str | None:
     if others:
         warn(f"note: {chosen} is meant; the work item {work_id} also has {', '.join(others)}")
     return chosen
-
-
-def runs_of_work(root: str, work_id: str) -> list[tuple[Run, dict[str, Any]]]:
-    """Return the runs of a work item with their states: those at work first, then the newest."""
-    found = [(run, state) for run, state in _with_states(runs_here(root)) if is_of_work(state, work_id)]
-    return sorted(
-        found, key=lambda one: (one[1].get("status") not in progress.FINISHED, *_start_of(*one)), reverse=True
-    )
-
-
-def _start_of(run: Run, state: dict[str, Any]) -> tuple[float, str]:
-    return seconds_of(state.get("started_at")) or 0.0, run.run_id
-
-
-def is_of_work(state: dict[str, Any], work_id: str) -> bool:
-    """Return whether a state belongs to a run of the work item."""
-    known = state.get("work_id")
-    return isinstance(known, (str, int)) and not isinstance(known, bool) and str(known) == work_id
-
-
-def _with_states(runs: Iterable[Run]) -> Iterator[tuple[Run, dict[str, Any]]]:
-    """Yield those of the runs whose state can be read, each with its state."""
-    for run in runs:
-        with suppress(LedgerError):
-            yield run, state_file.read_state(run).value
 
 
 def _ask_for_run(runs: list[tuple[Run, dict[str, Any]]]) -> Run:
@@ -239,7 +226,7 @@ def match_run(root: str, text: str) -> Run:
     try:
         return run_here(root, pick_run_id(text, known, _hint_to_list(root)))
     except RunNotFound as error:
-        if any([is_of_work(state, text) for _, state in _with_states(runs_here(root))]):
+        if any([is_of_work(state, text) for _, state in with_states(runs_here(root))]):
             error.hint = f"{text} is a work item: give it as --work-id {text}"
         raise
 
@@ -304,7 +291,7 @@ def choose_run(
 
 def _scan(root: str, active: ActiveRun, say: Callable[[str], None]) -> Run:
     """Return the unfinished run of the work tree, or the one of several that the user chooses."""
-    found = _with_states(find_runs(root))
+    found = with_states(find_runs(root))
     runs = [(run, state) for run, state in found if state.get("status") in progress.ACTIVE]
     if not runs:
         message = "no run is active here" + (f": {active.problem}" if active.problem else "")

@@ -6,6 +6,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from faber_ledger.files.text import escape
@@ -64,14 +65,24 @@ def change_line(change: Change) -> str:
 
 
 def value_words(value: Any) -> str:
-    """Return a value as JSON of at most 100 characters; a longer list of sessions or loads is shown by their ids."""
+    """Return a value as JSON of about 100 characters, without the members for which there is no room.
+
+    A longer list of sessions or loads is shown by their ids.
+    """
     if value is MISSING:
         return "(missing)"
     text = json.dumps(value, ensure_ascii=False)
-    if isinstance(value, list) and len(text) > LONGEST_VALUE:
-        names = [identity(item) for item in value]
-        text = f"[{', '.join([name or '?' for name in names])}]" if any(names) else text
-    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
+    if len(text) <= LONGEST_VALUE:
+        return text
+    if isinstance(value, dict):
+        parts, ends = [json.dumps({name: one}, ensure_ascii=False)[1:-1] for name, one in value.items()], "{}"
+    elif isinstance(value, list):
+        parts, ends = [identity(one) or json.dumps(one, ensure_ascii=False) for one in value], "[]"
+    else:
+        return f"{text[:LONGEST_VALUE]}… ({len(text):,} characters)"
+    count = sum([size <= LONGEST_VALUE for size in accumulate([len(part) + 2 for part in parts])])
+    more = [f"… {len(parts) - count} more"] if count < len(parts) else []
+    return f"{ends[0]}{', '.join([*parts[:count], *more])}{ends[1]}"
 
 
 TITLES = ("session", "machine", "started", "ran", "ended", "newly completed", "loaded")

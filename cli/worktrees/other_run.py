@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from faber_ledger.cli.ui.which_run import is_of_work
 from faber_ledger.cli.worktrees.creation import plan_worktree, shorten_path
 from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.errors import LedgerError, StateMissing
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import active_run, can_be_on_branch
 from faber_ledger.runs.kept import run_here
+from faber_ledger.runs.of_work import is_of_work
 from faber_ledger.runs.progress import resume_point
 from faber_ledger.runs.run import Run, name_part
 

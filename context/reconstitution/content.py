@@ -137,7 +137,9 @@ def _left_out(names: list[str], command: str) -> str:
 
 def _lacking(name: str, sources: Sources) -> str:
     """Return a part without content, and the command that has it, if there is one."""
-    work_id = sources["context"]["work_id"]
+    work_id, count = sources["context"]["work_id"], sources["known"]["events"]
+    if name == "events" and count:
+        return f"events of FABER's tools (`faber-ledger log {sources['context']['run_id']}` has the ledger's {count})"
     is_known = name == "issue" and work_id is not None and is_name(work_id)
     return f"{name} (no program is mapped, or it failed: run `{FETCH} {work_id}`)" if is_known else name
 
@@ -199,8 +201,8 @@ def _by_time(timed: list[tuple[object, Block]]) -> list[Block]:
 def _open_questions(sources: Sources) -> Iterator[Block]:
     """Yield what the position lacks: when the run ended, the whole question and instructions, the last error event."""
     context, state, position = sources["context"], sources["state"], sources["position"]
-    if context["resume_point"] is None:
-        yield {"line": _line(f"Finished: {text_or_na(finished_at(state))}")}
+    if context["resume_point"] is None and (at := finished_at(state)):
+        yield {"line": _line(f"Finished: {at}")}
     request = context["feedback_request"] or {}
     if request and f": {one_line(request.get('prompt'), LONGEST_LINE)}\n" not in position["text"]:
         yield _block("The whole question to the user:", request.get("prompt"))
@@ -291,7 +293,8 @@ def _place(at: Mapping[str, Any]) -> str:
 
 def _events(sources: Sources) -> Iterator[Block]:
     """Yield FABER's newest events."""
-    yield from map(_event_block, reversed(sources["context"]["events"]))
+    events = reversed(sources["context"]["events"])
+    yield from _by_time([(event.get("timestamp"), _event_block(event)) for event in events])
 
 
 def _event_block(event: dict[str, Any]) -> Block:
@@ -341,10 +344,10 @@ def _issue(sources: Sources) -> Iterator[Block]:
 def _branch(sources: Sources) -> Iterator[Block]:
     """Yield the branch, the pull request, what was changed, and the newest commits; of a finished run what is left."""
     context, state = sources["context"], sources["state"]
-    branch, work = context["branch"], context["work"]
+    branch, work, name = context["branch"], context["work"], context["artifacts"].get("branch_name")
     url = text_of(state.get("artifacts"), "pr_url") or text_of(state, "pr_url")
-    if branch or work:
-        yield {"line": _line(f"Name: {text_or_na(context['artifacts'].get('branch_name'))}")}
+    if name and (branch or work):
+        yield {"line": _line(f"Name: {text_or_na(name)}")}
     if url:
         yield {"line": _line(f"Pull request: {url}")}
     if branch and branch["files_changed"]:
@@ -446,4 +449,4 @@ def _read_starts(run: Run, blocks: Blocks) -> list[Start]:
 def _read_notes(run: Run) -> list[Note]:
     """Return all notes of a run, newest first."""
     found = find_events(partial(read_log, run), EventQuery(types=("note_recorded",)), newest_first=True)
-    return [note_of(recorded) for recorded in found if is_foldable(recorded)]
+    return sorted([note_of(one) for one in found if is_foldable(one)], key=lambda note: note["at"], reverse=True)

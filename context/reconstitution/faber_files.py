@@ -333,10 +333,9 @@ def _checked_summary(found: dict[str, Any]) -> dict[str, Any]:
 def _in_order(summaries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return summaries by timestamp if every one has a readable one, else in the order of their names."""
     moments = [seconds_of(summary.get("timestamp")) for summary in summaries]
-    known = [moment for moment in moments if moment is not None]
-    if len(known) < len(summaries):
+    if None in moments:
         return summaries
-    return [summary for _, summary in sorted(zip(known, summaries, strict=True), key=lambda one: one[0])]
+    return [summary for _, summary in sorted(zip(moments, summaries, strict=True), key=lambda one: one[0] or 0.0)]
 
 
 def _warn_of_summary(code: str, what: str, path: str, reason: str, journal: Journal) -> None:

@@ -34,8 +34,9 @@ class Journal:
         self._warned: dict[str, tuple[str, int]] = {}  # by code: the warning, and how often it came
 
     def log(self, line: str) -> None:
-        """Log a line."""
-        self._log(line)
+        """Log a line, if it says something."""
+        if says_something(line):
+            self._log(line)
 
     def info(self, code: str, line: str) -> None:
         """Log a line, and record it as a finding (RECON: INFO)."""
@@ -90,6 +91,11 @@ def context_lost(error: str, action: str, *, first: str = "") -> ContextLost:
 def text_or_na(value: object) -> str:
     """Return a value from a file of the repository as one bounded line; "N/A" for an empty one."""
     return one_line("" if value is None else value) or "N/A"
+
+
+def says_something(line: str) -> bool:
+    """Return whether a line of a report is more than a label whose value is not known."""
+    return line.partition(":")[2].strip() != "N/A"
 
 
 def list_in_line(values: Iterable[object]) -> str:

@@ -63,35 +63,23 @@ def reconstitute_context(
 
     Raises ContextLost before anything is reported, and ChoiceNeeded or Aborted if an ERROR needs the user.
     """
-    metadata = load_metadata(run)
-    _report_metadata(run, state, metadata, journal)
+    _report_metadata(run, state, load_metadata(run), journal)
     if config["problem"]:
-        journal.warn(
-            "user_config_invalid",
-            "User configuration cannot be used - continuing without mapped commands and plugin roots",
-            {"Error": config["problem"]},
-            "Correct the file, or remove it",
-        )
-    work_id = _work_id(state)
-    named = state.get("artifacts")
+        what = "User configuration cannot be used - continuing without mapped commands and plugin roots"
+        journal.warn("user_config_invalid", what, {"Error": config["problem"]}, "Correct the file, or remove it")
+    work_id, named, branch_named = _work_id(state), state.get("artifacts"), branch_name(state)
     artifacts: dict[str, Any] = dict(named) if isinstance(named, dict) else {}
-    if (branch_named := branch_name(state)) is not None:
+    if branch_named is not None:
         artifacts["branch_name"] = branch_named  # where RECON looks for it; real states name it elsewhere
     surroundings = build_surroundings(run, state, config["plugin_roots"], config["commands"])
     spec = load_specification(surroundings, artifacts.get("spec_path"), journal)
-    issue = None
-    if work_id is None:
-        journal.info("no_work_id", "ℹ No work_id - standalone workflow run")
-    else:
-        issue = load_work_item(work_id, surroundings, journal)
-    is_finished = state["status"] in FINISHED
-    branch = inspect_branch(run.root, branch_named, journal, is_finished=is_finished)
-    has_work = branch is not None and bool(branch["files_changed"])
+    issue = load_work_item(work_id, surroundings, journal)
+    branch = inspect_branch(run.root, branch_named, journal, is_finished=state["status"] in FINISHED)
+    is_over = state["status"] in FINISHED and not (branch and branch["files_changed"])
     history = load_session_history(run, journal, known)
     events, older_decisions = load_events(run, journal, known)
-    feedback = _pending_feedback(run, state, journal)
+    feedback, point = _pending_feedback(run, state, journal), resume_point(state)
     journal.finish()
-    point = resume_point(state)
     _report_resume_point(state, point, journal)
     return {
         "run_id": run.run_id,
@@ -110,7 +98,7 @@ def reconstitute_context(
         "feedback_request": feedback,
         "resume_point": point,
         "older_decisions": older_decisions,
-        "work": find_work(run, state, known["starts"]) if is_finished and not has_work else None,
+        "work": find_work(run, state, known["starts"]) if is_over else None,
     }
 
 
@@ -199,13 +187,8 @@ def _pending_feedback(run: Run, state: dict[str, Any], journal: Journal) -> dict
         facts = {"Path": run.shown(run.state_path), "Error": reason}
         journal.ask("feedback_mismatch", "Pending feedback mismatch", facts, FEEDBACK_OPTIONS)
     journal.log("⏳ Workflow is awaiting feedback")
-    for label, name in (
-        ("Request ID", "request_id"),
-        ("Type", "type"),
-        ("Prompt", "prompt"),
-        ("Requested at", "requested_at"),
-    ):
-        journal.log(f"  {label}: {text_or_na(request.get(name))}")
+    for label in ("Request ID", "Type", "Prompt", "Requested at"):
+        journal.log(f"  {label}: {text_or_na(request.get(label.lower().replace(' ', '_')))}")
     sent = request.get("notification_sent")
     if isinstance(sent, dict) and sent.get("issue_comment"):
         journal.log(f"  Comment posted: {text_or_na(sent.get('comment_url'))}")
@@ -371,8 +354,11 @@ NOTES = {
 }
 
 
-def load_work_item(work_id: str, surroundings: Surroundings, journal: Journal) -> dict[str, Any] | None:
+def load_work_item(work_id: str | None, surroundings: Surroundings, journal: Journal) -> dict[str, Any] | None:
     """Return a work item, or None if it is not available; raises ChoiceNeeded or Aborted if the user must log in."""
+    if work_id is None:
+        journal.info("no_work_id", "ℹ No work_id - standalone workflow run")
+        return None
     program = surroundings["commands"].get(FETCH)
     if program is None:
         named = text_or_na(work_id)

@@ -6,6 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
+from faber_ledger.runs.git import default_ref
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.progress import branch_name
@@ -17,15 +18,17 @@ if TYPE_CHECKING:
 Start = tuple[str, str | None]  # the commit and the branch on which a session began; None if that is not known
 COMMIT = re.compile(r"[0-9a-f]{7,64}")
 SETTINGS = ["--no-pager", "--literal-pathspecs", "-c", "core.quotePath=false", "-c", "log.follow=false"]
-LOG = ["log", "-50", "--format=%x00%h %s", "--name-only", "--relative", "--full-diff", "--no-merges", "--topo-order"]
+LOG = ["log", "-50", "--no-walk", "--format=%x00%h %s", "--name-only", "--relative", "--full-diff"]
 PLAIN = ["--no-color", "--no-show-signature", "--no-ext-diff", "--no-textconv"]
+LIST = ["rev-list", "-200", "--no-merges", "--topo-order"]
 
 
 def find_work(run: Run, state: dict[str, Any], starts: list[Start]) -> dict[str, list[str]]:
     """Return a run's `commits`, newest first, the `files` that they changed, and the ids of those that are `missing`.
 
     Sessions record the commit at their start: the first is what the work began from. The commits that changed the
-    run's files are its last ones, or the one that they were squashed into. Commits of these files alone are left out.
+    run's files are its own, or the one that they were squashed into; those between them are, too, on both sides of a
+    merge, but not what the default branch has gained since. Commits of the run's files alone are left out.
     """
     named = branch_name(state)
     ids = [commit for at, (commit, branch) in enumerate(starts) if at == 0 or branch in (None, named or branch)]
@@ -36,16 +39,28 @@ def find_work(run: Run, state: dict[str, Any], starts: list[Start]) -> dict[str,
     here = [tip for tip, known in zip(tips, is_here[1:], strict=False) if known]
     in_tree = find_run(run.root, run.run_id) if run.is_kept else run
     paths = [os.path.relpath(path, run.root) for path in in_tree.tracked_paths]
-    found = _log(run.root, "--branches", "--remotes", "HEAD", "--", *paths)
+    of_run = _list(run.root, "--full-history", "--branches", "--remotes", "HEAD", "--", *paths)
+    found = [*of_run]
+    if of_run:
+        main = set(_list(run.root, "--first-parent", default_ref(run.root) or "HEAD", f"^{of_run[-1]}"))
+        ends = [commit for commit in of_run[:-1] if commit not in main] + here
+        found += _list(run.root, "--ancestry-path", *ends, f"^{of_run[-1]}") if ends else []
     if here:
-        found |= _log(run.root, "--first-parent", *here, f"^{base}" if is_here[0] else "--no-walk")
-    files = sorted({file for changed in found.values() for file in changed})
-    return {"commits": list(found), "files": files, "missing": [tip for tip in tips if tip not in here]}
+        found += _list(run.root, "--first-parent", *here, f"^{base}" if is_here[0] else "--no-walk")
+    changed = _changed_files(run.root, found)
+    files = sorted({file for of_commit in changed.values() for file in of_commit})
+    return {"commits": list(changed), "files": files, "missing": [tip for tip in tips if tip not in here]}
 
 
-def _log(root: str, *arguments: str) -> dict[str, list[str]]:
-    """Return commits with the files outside `.fractary` that each changed, without those that changed none."""
-    answer = GitQuery([*SETTINGS, *LOG, *PLAIN, *arguments], root).answer() or ""
-    commits = [record.split("\n") for record in answer.split("\0")[1:]]
-    changed = {line: [file for file in files if file and not file.startswith(".fractary/")] for line, *files in commits}
+def _list(root: str, *arguments: str) -> list[str]:
+    return (GitQuery([*SETTINGS, *LIST, *arguments], root).answer() or "").split()
+
+
+def _changed_files(root: str, commits: list[str]) -> dict[str, list[str]]:
+    """Return commits, newest first, with the files outside `.fractary` that each changed, if there are any."""
+    if not commits:
+        return {}
+    answer = GitQuery([*SETTINGS, *LOG, *PLAIN, *dict.fromkeys(commits)], root).answer() or ""
+    records = [record.split("\n") for record in answer.split("\0")[1:]]
+    changed = {line: [file for file in files if file and not file.startswith(".fractary/")] for line, *files in records}
     return {line: files for line, files in changed.items() if files}

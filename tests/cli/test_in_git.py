@@ -79,6 +79,15 @@ def test_what_is_committed_and_not_pushed(clone: Clone) -> None:
     assert line_of(clone) is None
 
 
+def test_no_push_brings_a_merged_branch_back(clone: Clone) -> None:
+    clone.git("switch", "-qc", "feature")
+    clone.git("push", "-qu", "origin", "feature")
+    clone.git("push", "-q", "origin", "--delete", "feature")
+    clone.advance("second")
+    gone = "feature is gone at the remote, as after a merge: commit on the branch that has it"
+    assert line_of(clone) == f"committed, not pushed, {gone}"
+
+
 def test_a_state_that_other_tools_changed(clone: Clone) -> None:
     clone.change(current_phase="evaluate")
     assert line_of(clone) == f"state.json not committed: {SEAL} && git push`"

@@ -144,6 +144,8 @@ def test_events_are_shown_with_their_changes_where_they_are_asked_for(sample: Pr
     assert events > 1
     assert changes > 1
     assert "->" not in table
+    values = [words for line in shown.splitlines() if " -> " in line for words in line.split(": ", 1)[1].split(" -> ")]
+    assert [words for words in values if words.endswith("…")] == []  # none is cut in the middle of a member
 
 
 def test_contradicting_options_are_one_usage_error(sample: Project) -> None:

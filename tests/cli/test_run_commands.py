@@ -131,7 +131,7 @@ def test_the_active_run_is_resumed_without_a_warning(project: Project) -> None:
     assert done.returncode == 0
     assert "WARNING" not in done.stdout + done.stderr
     assert f"✓ Workflow resumed: {run_id}" in done.stdout
-    assert "Resume point: frame (continue)" in done.stdout
+    assert "  Phase: frame\n" in done.stdout
 
 
 @pytest.mark.parametrize(

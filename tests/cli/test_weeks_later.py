@@ -119,15 +119,24 @@ def test_the_whole_answer_has_no_warning_of_what_is_over(colleague: Project) -> 
     assert "No events found" not in done.stdout
     assert "first session" not in done.stdout
     assert "Two phones show one list." in done.stdout
-    assert "so that you can go on" not in done.stdout
+    assert "at each start of a session" not in done.stdout
     assert "ask where it is" not in done.stdout
 
 
 def test_a_second_run_of_the_work_item_names_the_first(colleague: Project, tmp_path: Path) -> None:
     colleague.git("clone", "--quiet", f"file://{colleague.root}", str(tmp_path / "again"))
     again = Project(tmp_path / "again", RUN, "desktop")
-    assert again.faber("run", "start", "--work-id", "258").returncode == 0
+    started = again.faber("run", "start", "--work-id", "258")
+    other = f"Other runs of this work item: {RUN} (completed): `faber-ledger reconstitute RUN`"
+    assert other in started.stdout
+    assert other in again.faber("status").stdout
+    for source, client, is_first in (
+        ("startup.print", "one", True),
+        ("resume.print", "one", True),
+        ("startup.print", "two", False),
+    ):
+        assert (other in (again.deliver(f"SessionStart.{source}", client=client).packet or "")) == is_first
     said = again.faber(*BY_ITEM, "--only", "position").stdout
     assert RUN not in said.splitlines()[0]
-    assert f"Other runs of this work item: {RUN} (completed): `faber-ledger reconstitute RUN`" in said
+    assert other in said
     assert "Other runs" not in colleague.faber(*BY_ITEM, "--only", "position").stdout

@@ -54,6 +54,19 @@ def test_a_run_is_named_by_its_id_or_its_work_item(project: Project, command: st
     assert both.returncode == 2 or command == "reconstitute"
 
 
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [("show 1", 0), ("redact 1 --dry-run", 0), ("search manual", 0), ("resolve", 0), ("run forget", 1)],
+)
+def test_every_command_about_a_run_takes_its_work_item(project: Project, command: str, code: int) -> None:
+    first, second = start(project, "258"), start(project, "259")
+    for words in (["--run-id", first], ["--work-id", "258"]):
+        done = project.faber(*command.split(), *words)
+        assert done.returncode == code, done.stderr
+        assert second not in done.stdout + done.stderr
+    assert project.faber(*command.split(), "--work-id", "7").returncode == 10
+
+
 @pytest.mark.parametrize("command", [["session-load"], ["reconstitute"]])
 def test_a_load_without_a_run_names_one_that_is_there(project: Project, command: list[str]) -> None:
     """(spec-and-session-end remark 9)"""

@@ -533,7 +533,7 @@ def test_an_instruction_in_words_is_given_as_the_workflows_and_quoted(tmp_path: 
     done = project.faber("session-load") if not is_hook else None
     packet = done.stdout if done is not None else project.deliver("SessionStart.startup.print").packet
     said = "The workflow's instruction for it is `Use the issue-fetch skill to load issue 258 with 'all' comments`"
-    assert f"- issue-context (required): {said}\n" in (packet or "")
+    assert f"- issue-context: {said}\n" in (packet or "")
     assert (done is None or done.returncode == 0, project.of_type("artifact_loaded")[0]["given"]) == (True, "deferred")
 
 

@@ -57,7 +57,7 @@ def test_the_step_is_in_packet_hint_events_status_and_reconstitution(project: Pr
     hint = project.deliver(PRE).hint or ""
     assert "`build:implement`" in hint
     assert project.of_type("session_started")[0]["step"] == "implement"
-    assert "build:implement" in project.faber("status").stdout
+    assert "Phase: build\nStep: implement\n" in project.faber("status").stdout
     assert "build:implement" in project.faber("reconstitute", RUN).stdout
 
 

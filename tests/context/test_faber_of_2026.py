@@ -61,9 +61,9 @@ def test_a_project_that_ignores_fabers_own_active_file_is_in_order(project: Proj
     [
         ("# Lists\n\n**Type**: Feature\n**Status**: Draft\n\n## Summary\n", "Feature", "Draft"),
         ("# Lists\n\n- **Type:** Feature\n- **Status:** Draft\n", "Feature", "Draft"),
-        ("---\nstatus: Approved\n---\n# Lists\n\n**Status**: Draft\n", "N/A", "Approved"),
-        ("# Lists\n\n## Fields\n\n**Type**: text\n", "N/A", "N/A"),
-        ("# Lists\n\n**Type** of list\n", "N/A", "N/A"),
+        ("---\nstatus: Approved\n---\n# Lists\n\n**Status**: Draft\n", "", "Approved"),
+        ("# Lists\n\n## Fields\n\n**Type**: text\n", "", ""),
+        ("# Lists\n\n**Type** of list\n", "", ""),
     ],
 )
 def test_a_specification_may_say_its_type_in_bold(project: Project, text: str, kind: str, status: str) -> None:
@@ -71,7 +71,9 @@ def test_a_specification_may_say_its_type_in_bold(project: Project, text: str, k
     project.write("specs/WORK-00258.md", text)
     project.change_state(artifacts={"spec_path": "specs/WORK-00258.md"})
     done = project.faber("reconstitute", RUN)
-    assert f"  Type: {kind}\n  Status: {status}\n" in done.stdout
+    known = {"Type": kind, "Status": status}
+    said = "".join([f"  {name}: {value}\n" for name, value in known.items() if value])
+    assert f"✓ Loaded specification: specs/WORK-00258.md\n  Title: Lists\n{said}ℹ" in done.stdout
 
 
 def test_events_that_fabers_tools_consolidated_are_found(project: Project) -> None:

@@ -129,7 +129,7 @@ def test_no_artifact_is_left_out_without_being_named_or_counted(
     words = {"inline": "whole, ", "outline": "outline, parts of ", "pointer": "not shown, "}
     for one in parts:
         if one["artifact_id"] in how:
-            title = f"{one_line(one['artifact_id'], 80)}{' (required)' if one['required'] else ''}"
+            title = f"{one_line(one['artifact_id'], 80)}"
             assert f" {title}: {words[how[one['artifact_id']]]}" in text
     missing = [one for one in parts if one["artifact_id"] not in how]
     if missing:
@@ -188,7 +188,7 @@ def test_a_long_protocol_and_a_long_specification_both_show_their_important_part
     assert re.search(rf"\nRead these now: `specs/WORK-00258.md` lines \d+-562; `{PROTOCOL}` lines \d+-995\.\n", first)
     protocol_part, specification_part = text.split("\n===== specification: ")
     protocol_part = protocol_part.partition(f": outline, parts of 36.0 KB; whole: {PROTOCOL}\n")[2]
-    assert specification_part.startswith("outline, parts of 29.5 KB; whole: specs/WORK-00258.md\n")
+    assert specification_part.startswith("outline, parts of 29.5 KB; whole: specs/WORK-00258.md; ")
     assert "One step after the other." in protocol_part
     assert "# no heading" in protocol_part  # nothing in it is named after a phase: it begins at its beginning
     for said in (

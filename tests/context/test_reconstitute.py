@@ -272,7 +272,6 @@ Resume point: Continue from build
   CONTEXT RECONSTITUTION COMPLETE
 ═══════════════════════════════════════════════════════════
   Run ID:        {RUN}
-  Work ID:       N/A
   Status:        in_progress
   Resume Mode:   continue
   Spec:          Not created
@@ -282,7 +281,6 @@ Resume point: Continue from build
 ═══════════════════════════════════════════════════════════
 
 ✓ Context reconstituted for run: {RUN}
-  Work Item: N/A
   Spec: Not created
   Branch: Not created
   Status: in_progress → Continuing from build
@@ -421,7 +419,8 @@ def test_each_status_has_its_resume_point(project: Project, state: dict[str, Any
     assert f"\n  Status: {status}\n" in done.stdout
     is_at_work = state["status"] not in ("completed", "cancelled")
     mode = project.of_type("context_reconstituted")[-1]["mode"] if is_at_work else None
-    assert f"\n  Resume Mode:   {mode or 'N/A'}\n" in done.stdout
+    assert (f"\n  Resume Mode:   {mode}\n" in done.stdout) == is_at_work
+    assert "N/A" not in done.stdout
 
 
 def test_an_event_without_a_message_shows_its_error_or_its_step(project: Project) -> None:

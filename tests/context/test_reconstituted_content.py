@@ -219,6 +219,13 @@ def test_a_small_budget_says_that_the_positions_rest_has_no_room(project: Projec
     assert "\nNo room for: position (its rest), decisions" in said
 
 
+def test_events_that_only_the_ledger_has_are_said_to_be_there(project: Project) -> None:
+    project.deliver("SessionStart.startup.print")
+    assert "No events found" not in project.faber("reconstitute").stdout
+    (said,) = only(project, "events")
+    assert said.startswith(f"There is nothing for: events of FABER's tools (`faber-ledger log {project.run_id}` has")
+
+
 def test_a_wrong_part_lists_the_parts(project: Project) -> None:
     done = project.faber("reconstitute", "--only", "specification")
     assert (done.returncode, done.stdout) == (2, "")
@@ -272,6 +279,13 @@ def test_a_cut_part_names_the_command_that_shows_it(project: Project) -> None:
     assert "> line 4500\n> line 4501\n" in project.faber(*words).stdout
 
 
+def test_events_are_ordered_by_their_times(project: Project) -> None:
+    for number, (minute, kind) in enumerate([(9, "late"), (7, "early"), (8, "between")]):
+        put_event(project, number, kind, timestamp=f"2025-12-06T18:0{minute}:00Z")
+    kinds = [line.split("] ")[1] for line in only(project, "events")[2:]]
+    assert kinds == ["late", "between", "early"]
+
+
 def test_decisions_from_before_the_newest_twenty_events_are_found(project: Project) -> None:
     for number in range(60, 120):
         put_event(project, number, "approval_granted", message=f"approved {number}")
@@ -321,6 +335,39 @@ def test_a_merged_branch_that_is_gone_has_its_commits_and_files(project: Project
         *[f"> {path}" for path in ("a.py", "b.py", "c.py")],
     ]
     assert [line.split(" ", 3)[3] for line in found[6:]] == ["Add c.py", "Add b.py", "Add a.py"]
+
+
+def test_both_sides_of_a_merge_have_their_commits(project: Project) -> None:
+    """Two machines worked on the branch; the merge's first parent has the work of one alone."""
+
+    def work(path: str) -> None:
+        project.deliver("SessionStart.startup.print", client=path)
+        project.write(path, path)
+        project.git("add", path)
+        project.git("commit", "--quiet", "-m", f"Add {path}")
+        project.deliver("SessionEnd.other.print", client=path)
+        project.git("add", "--all")
+        project.git("commit", "--quiet", "--allow-empty", "-m", "End")
+
+    project.change_state(artifacts={"branch_name": BRANCH})
+    project.git("switch", "--quiet", "--create", BRANCH)
+    work("first.py")
+    project.git("branch", "--quiet", "other")
+    work("a.py")
+    project.git("switch", "--quiet", "other")
+    work("b.py")
+    project.git("switch", "--quiet", BRANCH)
+    project.git("merge", "--quiet", "-X", "ours", "-m", "Merge", "other")
+    project.change_state(status="completed")
+    project.git("add", "--all")
+    project.git("commit", "--quiet", "-m", "Finish")
+    project.git("switch", "--quiet", "main")
+    project.write("later.py", "later")
+    project.git("add", "later.py")
+    project.git("commit", "--quiet", "-m", "Later")
+    project.git("merge", "--quiet", "--no-ff", "-m", "Merge all", BRANCH)
+    project.git("branch", "--quiet", "--delete", "--force", BRANCH, "other")
+    assert "> a.py\n> b.py\n> first.py\n" in "\n".join(only(project, "branch"))
 
 
 def test_what_compactions_came_to_is_in_every_form(project: Project) -> None:

@@ -10,6 +10,7 @@ from support.project import RUN, Project
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Any
 
 STARTUP = "SessionStart.startup.interactive"
 LINE = f"faber-ledger: run {RUN}, phase build"
@@ -53,7 +54,7 @@ def test_a_damaged_ledger_and_a_broken_state_are_named(project: Project) -> None
     sound = project.state_path.read_bytes()
     project.put_state("{")
     said = project.deliver(STARTUP, client="another").message or ""
-    assert said == f"faber-ledger: run {RUN}, phase build; 1 warning{STATUS}"
+    assert said == f"faber-ledger: run {RUN}, phase build; state unreadable{STATUS}"
     project.put_state(sound)
     project.ledger_path.write_bytes(b"scribbled over" * 100)
     said = project.deliver(STARTUP, client="third").message or ""
@@ -95,6 +96,7 @@ def test_the_most_urgent_thing_is_said_alone(project: Project) -> None:
     artifact = {"id": "plan", "type": "markdown", "path": "PLAN.md", "required": True}
     config = {"critical_artifacts": {"always_load": [artifact]}}
     project.write("plugins/faber/config/workflows/default.json", json.dumps(config))
+    project.git("branch", "feat/258")
     project.change_state(branch="feat/258")
     assert project.deliver(STARTUP).message == f"{LINE}; wrong branch{STATUS}"
     status = project.faber("status").stdout
@@ -107,6 +109,40 @@ def test_the_most_urgent_thing_is_said_alone(project: Project) -> None:
     status = project.faber("status").stdout
     assert "1 delivery waits to be recorded" in status
     assert "A hook said: SessionStart: not recorded: " in status
+    project.deliver("PreCompact.auto.print", client="another")
+    assert "not recorded" not in project.faber("status").stdout  # that is over
+    assert "In git: " not in status  # nothing is to be committed or pushed on the wrong branch
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"status": "awaiting_feedback", "feedback_request": {"request_id": "1"}}, "question waits"),
+        ({"errors": [{"phase": "build", "step": "implement", "message": "no"}] * 3}, "failed too often"),
+        ({"branch": "feat/merged"}, "branch not here"),
+    ],
+)
+def test_what_forbids_to_go_on_comes_before_an_artifact(project: Project, change: dict[str, Any], said: str) -> None:
+    artifact = {"id": "plan", "type": "markdown", "path": "PLAN.md", "required": True}
+    config = {"critical_artifacts": {"always_load": [artifact]}}
+    project.write("plugins/faber/config/workflows/default.json", json.dumps(config))
+    project.change_state(**change)
+    assert project.deliver(STARTUP).message == f"{LINE}; {said}{STATUS}"
+
+
+@pytest.mark.parametrize("named", ["feat/258", None])
+def test_the_branch_is_said_before_the_files_that_it_has(project: Project, named: str | None) -> None:
+    """Also of a state that names no branch: the log has the one that sessions of the run began on."""
+    project.change_state(branch=named)
+    project.git("switch", "--quiet", "--create", "feat/258")
+    project.deliver(STARTUP)
+    project.deliver("SessionEnd.other.print")
+    project.git("add", ".fractary/runs")
+    project.git("commit", "--quiet", "-m", "The run")
+    project.git("switch", "--quiet", "main")
+    said = project.deliver(STARTUP, client="another").message
+    assert (said or "").endswith(f"; wrong branch{STATUS}")
+    assert "\nBranch: feat/258, but main is checked out here\n" in project.faber("status").stdout
 
 
 def test_what_hooks_said_before_the_session_is_left_to_doctor(project: Project) -> None:
@@ -114,6 +150,6 @@ def test_what_hooks_said_before_the_session_is_left_to_doctor(project: Project) 
     project.deliver(STARTUP)
     status = project.faber("status").stdout
     assert "A hook said" not in status
-    assert "Resume point: build:implement (continue)" in status
-    project.change_state(current_phase=None, current_step=None, phases={})
-    assert "Resume point" not in project.faber("status").stdout
+    assert "Resume point" not in status  # phase and step say it
+    project.change_state(status="failed", phases={"build": {"status": "failed", "failed_step": "test"}})
+    assert "Resume point: build:test (retry)" in project.faber("status").stdout

@@ -135,6 +135,7 @@ def test_an_end_names_the_first_ten_uncommitted_files(project: Project) -> None:
     project.deliver(END, **ME)
     (end,) = following(project, "session_ended")
     assert end["uncommitted_count"] == 13
+    assert end["commit"] == project.git("rev-parse", "HEAD").strip()
     assert end["uncommitted_names"] == ["deep/", *[f"new-{number:02}.txt" for number in range(9)]]
 
 

@@ -98,7 +98,7 @@ def test_a_client_stays_with_its_run_whatever_git_brings(project: Project, tmp_p
     assert project.deliver(PRE, **ME).code == 0
     answer = project.deliver(COMPACT, **ME)
     assert RUN in (answer.packet or "")
-    assert "bob-300" not in (answer.packet or "")
+    assert "# FABER run bob-300" not in (answer.packet or "")
     project.deliver(END, **ME)
     here = Project(project.root, "bob-300")
     assert here.ledger_path.read_bytes() == theirs.ledger_path.read_bytes()

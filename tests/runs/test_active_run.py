@@ -94,7 +94,11 @@ def test_the_rule(case: dict[str, str], tmp_path: Path) -> None:
     assert (f"# FABER run {wanted}" in (answer.packet or "")) == (wanted is not None), answer.packet
     assert (answer.packet is None) == (wanted is None)
     if case["message"] and wanted is None:
-        assert (answer.message or "").count(case["message"]) == 1
+        said = answer.message or ""
+        assert len(said) <= 120
+        if "active file cannot be used: faber-ledger doctor" in said:
+            said = project.faber("doctor").stdout
+        assert case["message"] in said
     elif case["message"]:
         assert "; bad active file: faber-ledger status" in (answer.message or "")
         status = project.faber("status")

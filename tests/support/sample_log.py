@@ -66,6 +66,7 @@ def later_types() -> list[Event]:
             "branch": "feat/258\u202e-\u001b[31mred",
             "uncommitted_count": 12,
             "uncommitted_names": ["auth/cache.py", "new/"],
+            "commit": "7aebb16700000000000000000000000000000000",
             "uncommitted": True,
         },
         {
