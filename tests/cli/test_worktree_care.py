@@ -120,14 +120,6 @@ def test_cleanup_names_the_ignored_files_that_go(project: Project) -> None:
     assert (row["action"], row["why"][1:]) == ("would be removed", ["files that git ignores are removed with it: .env"])
 
 
-def test_a_state_that_was_changed_after_the_merge_keeps_its_worktree(project: Project) -> None:
-    tree = merged(project)
-    tree.change_state(notes="the worktree's")
-    row = clean_up(project)["project-issue-259"]
-    name = f".fractary/runs/{tree.run_id}/state.json"
-    assert (row["action"], row["why"]) == ("kept", [f"uncommitted work: {name}; commit and merge it first"])
-
-
 # What goes wrong while a worktree is made
 
 
@@ -193,15 +185,6 @@ def test_a_moved_clone_is_reported_with_how_to_repair_its_worktrees(project: Pro
     assert "`git worktree repair` in it" in tree.faber("worktree", "list").stderr
     moved.git("worktree", "repair")
     assert list_worktrees(moved)["project-issue-259"]["run_id"] == tree.run_id
-
-
-def test_a_worktree_without_hooks_is_reported_before_a_run_is_in_it(project: Project) -> None:
-    project.git("rm", "--quiet", "--cached", ".claude/settings.json")
-    project.git("commit", "--quiet", "-m", "Untracked settings")
-    project.git("worktree", "add", "--quiet", "../fresh", "-b", "fresh")
-    output = project.faber("doctor").stdout
-    assert f"in the worktree {project.root.with_name('fresh')} no hook runs" in output
-    assert "run `faber-ledger init` in it, and commit .claude/settings.json for the next one" in output
 
 
 def test_w_is_not_offered_where_no_worktree_can_be_made(tmp_path: Path) -> None:

@@ -322,28 +322,6 @@ def test_a_finished_and_merged_worktree_is_removed_and_its_branch_stays(project:
     assert "removed_at" in record
 
 
-@pytest.mark.long(alone=True)
-def test_cleanups_at_the_same_time_remove_every_worktree(project: Project) -> None:
-    trees = [start_in_worktree(project, number) for number in ("300", "301", "302")]
-    for tree in trees:
-        finish_run(tree)
-        project.git("merge", "--quiet", "--strategy=ours", "--no-edit", f"feature/{tree.root.name[-3:]}")
-    command = [COMMAND, "worktree", "cleanup", "--json"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    running = [
-        subprocess.Popen(command, cwd=project.root, env=project.environment(), **pipes)  # type: ignore[call-overload]  # options in a dict
-        for _ in range(3)
-    ]
-    removed = []
-    for process in running:
-        printed, errors = process.communicate(timeout=120)
-        assert process.returncode == 0, errors
-        rows = json.loads(printed)["data"]["worktrees"]
-        removed += [os.path.basename(row["path"]) for row in rows if row["action"] == "removed"]
-    assert {*removed} == {tree.root.name for tree in trees}
-    assert {record["status"] for record in records(project)} == {"removed"}
-
-
 def test_a_run_that_git_ignores_keeps_its_worktree(tmp_path: Path) -> None:
     project = Project(tmp_path / "project")
     project.write(".gitignore", ".fractary\n")
@@ -539,9 +517,3 @@ def test_finish_completes_a_released_run_and_names_what_removes_its_worktree(pro
     project.git("merge", "--quiet", "feature/259")
     assert clean_up(project)["project-issue-259"]["action"] == "removed"
     assert records(project)[0]["status"] == "removed"
-
-
-def test_finish_in_the_main_work_tree_names_no_worktree(project: Project) -> None:
-    complete_phases(project)
-    done = project.faber("run", "finish")
-    assert done.stdout == f"✓ Workflow completed: {project.run_id}\n"
