@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support.command import COMMAND, run_command
 
 from faber_ledger.cli.setup.git import IGNORED
 from faber_ledger.files.change import FileChange, make_changes, with_block, without_block
-from faber_ledger.hooks.client_settings import add_hooks, decode_settings, hook_command, remove_hooks
+from faber_ledger.hooks.client_settings import add_hooks, hook_command, remove_hooks
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS
 
@@ -231,36 +229,6 @@ def test_groups_that_are_no_groups_are_left_alone() -> None:
     groups: list[Any] = [1, None, {"hooks": 5}, {"hooks": [None, {"command": 7}]}, []]
     before = json.dumps({"hooks": {"SessionStart": groups}}, indent=2)
     assert remove_hooks(add_hooks(before)) == before
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=8,
-)
-GROUPS = st.lists(
-    st.fixed_dictionaries(
-        {"hooks": st.lists(st.fixed_dictionaries({"command": st.text(max_size=8)}), min_size=1, max_size=3)},
-        optional={"matcher": st.text(max_size=3)},
-    ),
-    min_size=1,
-    max_size=3,
-)
-
-
-@given(
-    rest=st.dictionaries(st.text(max_size=5).filter(lambda key: key != "hooks"), JSON, max_size=4),
-    events=st.dictionaries(st.sampled_from([*HOOKS, "Stop", "é"]), GROUPS, max_size=4),
-    indent=st.sampled_from([None, 2, 4, "\t"]),
-)
-def test_uninstall_undoes_init_to_the_byte(rest: dict[str, Any], events: dict[str, Any], indent: Any) -> None:
-    before = json.dumps(rest | ({"hooks": events} if events else {}), indent=indent, ensure_ascii=False)
-    after = add_hooks(decode_settings(before.encode("utf-8", "surrogatepass"), "it"))
-    assert remove_hooks(after) == before
-    assert add_hooks(after) == after
-    held = json.loads(after)
-    assert {key: value for key, value in held.items() if key != "hooks"} == rest
-    assert set(held["hooks"]) == set(HOOKS) | set(events)
 
 
 # --- scopes and places
@@ -596,22 +564,6 @@ def test_settings_of_the_project_that_cannot_be_read_are_named(project: Project)
 # --- uninstall
 
 
-def test_uninstall_leaves_nothing_of_what_init_made(project: Project) -> None:
-    project.run("init")
-    output = project.run("uninstall").stdout
-    assert [path.name for path in project.root.iterdir()] == [".git"]
-    assert output.count("removed") == 6
-    assert project.run("uninstall").stdout == "nothing to remove from .claude/settings.json\n"
-
-
-def test_uninstall_removes_the_hooks_that_an_earlier_init_wrote(project: Project) -> None:
-    project.run("init")
-    text = project.settings.read_text().replace("command -v faber-ledger-hook", "command -v faber-ledger")
-    project.settings.write_text(text.replace("exec faber-ledger-hook ", "exec faber-ledger hook "))
-    project.run("uninstall")
-    assert not project.settings.exists()
-
-
 def test_uninstall_keeps_runs_and_the_other_files_beside(project: Project) -> None:
     project.run("init")
     project.write("{}", ".fractary/runs/r/state.json")
@@ -651,9 +603,3 @@ def test_the_ignore_files_own_lines_come_back(before: bytes) -> None:
     after = with_block(before, IGNORED)
     assert after.startswith(before)
     assert without_block(after) == before
-
-
-def test_an_older_block_is_replaced_in_place() -> None:
-    old = with_block(b"a\n", IGNORED).replace(b"*.tmp\n", b"") + b"b\n"
-    assert with_block(old, IGNORED) == with_block(b"a\n", IGNORED) + b"b\n"
-    assert without_block(old) == b"a\nb\n"
