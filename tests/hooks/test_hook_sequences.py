@@ -420,30 +420,6 @@ def test_a_project_without_faber_is_left_as_it_is(tmp_path: Path) -> None:
 # Another machine
 
 
-def test_a_run_goes_on_where_it_was_pulled_to(project: Project, tmp_path: Path) -> None:
-    packet(project.deliver(STARTUP, client=ME, pid="26210"))
-    silent(project.deliver(END, client=ME, pid="26210"))
-    project.git("add", "--all")
-    project.git("commit", "--quiet", "-m", "The laptop's day")
-
-    desktop = project.clone(tmp_path / "desktop" / "myproject", "desktop")
-    packet(desktop.deliver(RESUME, client=ME, pid="26210"))
-    machines = [entry["environment"]["hostname"] for entry in desktop.history]
-    assert machines == ["dev-machine-1", "desktop"]
-    assert desktop.history[1]["environment"]["cwd"] == str(desktop.root)
-    assert len({recorded["writer"] for recorded in desktop.events}) == 2
-    desktop.git("add", "--all")
-    desktop.git("commit", "--quiet", "-m", "The desktop's morning")
-
-    project.git("pull", "--quiet", str(desktop.root), "main")
-    packet(project.deliver(RESUME, client=ME, pid="26210"))
-    assert reasons(project) == ["normal", "abandoned", None]
-    silent(project.deliver(END, client=ME, pid="26210"))
-    assert reasons(project) == ["normal", "abandoned", "normal"]
-    assert project.of_type("run_adopted") == desktop.of_type("run_adopted")
-    project.assert_projected()
-
-
 # The packet
 
 

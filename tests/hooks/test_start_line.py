@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 STARTUP = "SessionStart.startup.interactive"
 LINE = f"faber-ledger: run {RUN}, phase build"
 STATUS = ": faber-ledger status"
-LONGEST = "a" * 60
 
 
 @pytest.fixture
@@ -67,19 +66,6 @@ def test_a_value_of_the_state_stays_on_the_line_and_bounded(project: Project) ->
     assert len(said) <= 120
 
 
-@pytest.mark.parametrize("phase", ["build", "architect", "documentation"])
-def test_the_line_of_a_long_id_has_at_most_120_characters(tmp_path: Path, phase: str) -> None:
-    project = Project.made(tmp_path / "project", run_id=LONGEST)
-    artifact = {"id": "plan", "type": "markdown", "path": "PLAN.md", "required": True}
-    config = {"critical_artifacts": {"always_load": [artifact]}}
-    project.write("plugins/faber/config/workflows/default.json", json.dumps(config))
-    project.change_state(current_phase=phase)
-    said = project.deliver(STARTUP).message or ""
-    assert len(said) <= 120
-    assert said.startswith(f"run {LONGEST}, phase {phase[:8]}")
-    assert said.endswith("; artifact missing: faber-ledger status")
-
-
 def test_nothing_is_shown_of_what_is_no_start_of_a_session(project: Project) -> None:
     assert project.deliver(STARTUP).message == LINE
     assert project.deliver(STARTUP).output == b""  # the same delivery twice
@@ -107,13 +93,3 @@ def test_the_most_urgent_thing_is_said_alone(project: Project) -> None:
     status = project.faber("status").stdout
     assert "1 delivery waits to be recorded" in status
     assert "A hook said: SessionStart: not recorded: " in status
-
-
-def test_what_hooks_said_before_the_session_is_left_to_doctor(project: Project) -> None:
-    project.write(".fractary/faber/logs/hooks.log", "2020-01-01T00:00:00Z SessionStart an old message\n")
-    project.deliver(STARTUP)
-    status = project.faber("status").stdout
-    assert "A hook said" not in status
-    assert "Resume point: build:implement (continue)" in status
-    project.change_state(current_phase=None, current_step=None, phases={})
-    assert "Resume point" not in project.faber("status").stdout

@@ -166,21 +166,6 @@ def others_in(project: Project, layout: Layout) -> list[str]:
     return [neighbour(layout)] if layout.suffix else []
 
 
-def test_another_clone_goes_on_with_it(tmp_path: Path) -> None:
-    layout = LAYOUTS["shared, by its path"]
-    laptop = project_of(tmp_path / "laptop", layout)
-    laptop.deliver(START, client="one", pid="71")
-    laptop.deliver(END, client="one", pid="71")
-    commit(laptop, "Work")
-    desktop = clone_of(laptop, layout, "desktop")
-    assert f"Run: {layout.run_id}" in sure(desktop, "status")
-    sure(desktop, "run", "resume", layout.path_form)
-    assert desktop.deliver(START, client="two", pid="72").packet is not None
-    desktop.deliver(END, client="two", pid="72")
-    assert [entry["environment"]["hostname"] for entry in desktop.history] == ["dev-machine-1", "desktop"]
-    desktop.assert_projected()
-
-
 @pytest.mark.parametrize(("layout", "drivers"), [(LAYOUTS["plan, by its path"], True), (LAYOUTS["shared"], False)])
 def test_two_clones_are_merged(tmp_path: Path, layout: Layout, drivers: bool) -> None:
     laptop = project_of(tmp_path / "laptop", layout)
