@@ -62,13 +62,6 @@ def make_kept_run(root: Path, *texts: str) -> Project:
     return project
 
 
-def test_a_kept_run_is_exported_on_a_terminal(tmp_path: Path) -> None:
-    project = make_kept_run(tmp_path / "project")
-    shown, code = project.on_terminal("export", RUN, "-o", "events.jsonl")
-    assert (code, "Traceback" in shown) == (0, False), shown
-    assert "it went well" in (project.root / "events.jsonl").read_text()
-
-
 def test_a_bar_is_shown_over_the_long_log_of_a_kept_run(tmp_path: Path) -> None:
     project = make_kept_run(tmp_path / "project", *["long " * 1_500_000] * 3)
     shown, code = project.on_terminal("export", RUN, "-o", "events.jsonl")

@@ -71,32 +71,15 @@ def test_a_load_without_a_run_names_one_that_is_there(project: Project, command:
     assert "{" not in nothing.stderr + done.stderr
 
 
-def test_an_unknown_run_is_answered_without_braces(project: Project) -> None:
-    """(spec-and-session-end remark 9)"""
-    done = project.faber("session-load", "--run-id", "nowhere")
-    assert "/fractary-faber:workflow-run <work-id> [faber-ledger run start --work-id <work-id>]" in done.stderr
-    assert "{" not in done.stderr
-
-
 def test_every_command_says_that_a_prefix_is_ambiguous(project: Project) -> None:
     """(spec-and-session-end 14)"""
     runs = sorted([start(project, "258"), start(project, "259")])
     for command, code in [
         (["session-save", "--run-id"], 1),
-        (["session-end", "--run-id"], 1),
         (["session-load", "--run-id"], 1),
-        (["session-load", "--dry-run", "--run-id"], 1),
         (["reconstitute"], 1),
         (["run", "resume"], 10),
-        (["run", "finish"], 10),
-        (["workflow-run", "--resume"], 10),
         (["status"], 10),
-        (["log"], 10),
-        (["replay"], 10),
-        (["verify"], 10),
-        (["export"], 10),
-        (["project"], 10),
-        (["seal"], 10),
         (["note", "add", "text", "--run-id"], 10),
     ]:
         done = project.faber(*command, "project-")
