@@ -113,17 +113,6 @@ def test_a_file_that_is_not_a_ledger_is_a_line_of_text_and_git_continues(one: Cl
     assert one.faber("textconv", "a").stdout == "(not shown: the file is not a SQLite database)\n"
 
 
-def test_a_forged_ledger_neither_reaches_the_terminal_nor_stops_git(one: Clone) -> None:
-    forge(one.ledger, "'{}'", kind="\x1b]0;gotcha\x07")
-    output = one.faber("textconv", LEDGER).stdout
-    assert "\x1b" not in output
-    assert "gotcha" not in output
-    assert "(refused)" in output
-    forge(one.ledger, "CAST(x'ff' AS TEXT)")
-    output = one.faber("textconv", LEDGER).stdout
-    assert output.splitlines()[-1].startswith("(not shown: ")
-
-
 # --- what init tells git, and uninstall takes back
 
 
@@ -270,16 +259,6 @@ def test_a_machine_without_the_program_can_commit(one: Clone, tmp_path: Path) ->
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_commit_has_the_log_where_the_ledger_was_damaged(one: Clone) -> None:
-    whole = one.ledger.read_bytes()
-    one.ledger.write_bytes(whole[:5000])
-    (one.root / "code.py").write_text("x = 1\n")
-    one.git("add", "code.py")
-    one.git("commit", "-qm", "Code")
-    assert one.ledger.read_bytes() == whole
-    assert one.git("status", "--porcelain") == ""
-
-
 # --- git's cache of ledgers as text
 
 
@@ -325,16 +304,6 @@ def test_a_hook_that_is_a_link_out_of_the_repository_is_left_alone(one: Clone, t
     output = one.faber("init", "--pre-commit", code=1).stderr
     assert f"git's pre-commit hook is {tmp_path}/gone, outside this repository" in output
     assert not (tmp_path / "gone").exists()
-
-
-@pytest.fixture
-def one(tmp_path: Path) -> Clone:
-    return Clone.first(tmp_path / "one")
-
-
-@pytest.fixture
-def other(one: Clone) -> Clone:
-    return one.clone("other")
 
 
 def test_git_merge_unites_both_ledgers_without_a_question(one: Clone, other: Clone) -> None:

@@ -494,16 +494,6 @@ def test_a_tracked_file_that_is_ignored_counts_as_ignored(project: Project) -> N
     assert "rule `*.db`" in project.run("init", code=1).stderr
 
 
-def test_init_says_how_git_stops_to_track_the_active_file(project: Project) -> None:
-    name = ".fractary/faber/.active-run-id"
-    project.write("r\n", name)
-    project.git("add", "-A")
-    said = f"note: git tracks {name}, which is each work tree's own: run `git rm --cached {name}`, and commit"
-    assert said in project.run("init").stderr
-    project.git("rm", "--quiet", "--cached", name)
-    assert "git rm --cached" not in project.run("init").stderr
-
-
 def test_a_rule_that_re_includes_a_file_is_accepted(project: Project) -> None:
     project.write("*.db\n!ledger.db\n", ".gitignore")
     project.run("init")
@@ -516,13 +506,6 @@ def test_an_ignore_file_that_is_a_link_is_refused(project: Project) -> None:
     (project.root / ".fractary/.gitignore").symlink_to(target)
     assert ".fractary/.gitignore is a link" in project.run("init", code=1).stderr
     assert target.read_text() == "mine\n"
-
-
-def test_another_repository_in_the_environment_does_not_answer(project: Project, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    subprocess.run(["git", "init", "-q", str(other)], env=environment(project.home), check=True)
-    (other / ".git/info/exclude").write_text("*\n")
-    project.run("init", GIT_DIR=str(other / ".git"), GIT_WORK_TREE=str(other))
 
 
 def test_settings_that_git_ignores_are_written_and_reported(project: Project) -> None:

@@ -54,23 +54,6 @@ def test_a_run_is_named_by_its_id_or_its_work_item(project: Project, command: st
     assert both.returncode == 2 or command == "reconstitute"
 
 
-@pytest.mark.parametrize("command", [["session-load"], ["reconstitute"]])
-def test_a_load_without_a_run_names_one_that_is_there(project: Project, command: list[str]) -> None:
-    """(spec-and-session-end remark 9)"""
-    nothing = project.faber(*command)
-    assert "--run-id <run-id> [faber-ledger session-load --run-id <run-id>]" in nothing.stderr
-    for work_id in ("258", "259"):
-        path = project.root / ".fractary/runs" / start(project, work_id) / "state.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), "status": "completed"}))
-    run_id = path.parent.name
-    state = json.loads(path.read_text())
-    path.write_text(json.dumps({**state, "started_at": "2099-01-05T14:30:22Z"}))
-    project.active_path.unlink()
-    done = project.faber(*command)
-    assert f"--run-id {run_id} [faber-ledger session-load --run-id {run_id}]" in done.stderr
-    assert "{" not in nothing.stderr + done.stderr
-
-
 def test_every_command_says_that_a_prefix_is_ambiguous(project: Project) -> None:
     """(spec-and-session-end 14)"""
     runs = sorted([start(project, "258"), start(project, "259")])

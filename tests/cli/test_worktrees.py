@@ -144,20 +144,6 @@ def git_in(root: Path, *arguments: str) -> None:
     subprocess.run(["git", *arguments], cwd=root, check=True, capture_output=True)
 
 
-def test_a_work_item_that_makes_no_branch_name_is_refused_in_gits_words(project: Project) -> None:
-    done = project.faber("run", "start", "--work-id", "x.lock", "--worktree")
-    assert (done.returncode, "'feature/x.lock' is not a valid branch name" in done.stderr) == (1, True), done.stderr
-    assert not (project.root.parent / "project-issue-x.lock").exists()
-
-
-def test_a_detached_head_is_where_the_new_branch_begins(project: Project) -> None:
-    project.git("checkout", "--quiet", "--detach")
-    tree = start_in_worktree(project, "259")
-    assert tree.git("rev-parse", "HEAD") == project.git("rev-parse", "HEAD")
-    assert list_worktrees(project)["project"]["branch"] is None
-    assert "(detached)" in project.faber("worktree", "list").stdout
-
-
 # What a fresh worktree inherits
 
 
@@ -469,19 +455,6 @@ def test_a_folder_that_was_moved_by_hand_is_found_again_after_a_repair(project: 
         "project-issue-259": "removed",
         "moved": "active",
     }
-
-
-def test_a_worktree_that_git_has_forgotten_says_so(project: Project) -> None:
-    tree = start_in_worktree(project, "259")
-    moved = Project(tree.root.rename(tree.root.with_name("moved")), tree.run_id)
-    project.git("worktree", "prune")
-    done = moved.faber("worktree", "list")
-    assert done.returncode == 1
-    found = moved.faber("doctor").stdout
-    assert "`git worktree repair`" in found
-    for said in (done.stderr, found):
-        assert "git no longer knows this worktree" in said
-        assert "git init" not in said
 
 
 # What a merge brings into the active file

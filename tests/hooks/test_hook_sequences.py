@@ -31,11 +31,6 @@ ME = "324802ff-0231-4ac6-8eb6-c6c99574fbae"
 OTHER = "896a4fa5-ad77-46c8-a2a2-fd88bd4be979"
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project.made(tmp_path / "myproject")
-
-
 def silent(answer: Answer) -> None:
     assert (answer.code, answer.output) == (0, b"")
 
@@ -469,12 +464,3 @@ def test_a_required_artifact_that_is_missing_comes_first_and_the_others_follow(p
     (failed,) = project.of_type("artifact_failed")
     assert (failed["artifact_id"], failed["required"]) == ("orchestration-protocol", True)
     project.assert_projected()
-
-
-def test_an_optional_artifact_that_is_missing_stops_nothing(project: Project) -> None:
-    project.change_state(artifacts={"spec_path": "specs/WORK-258.md"})
-    assert packet(project.deliver(STARTUP, client=ME)).startswith(f"# FABER run {RUN}")
-    assert project.metadata["reload_count"] == 1
-    project.write("specs/WORK-258.md", "# The specification\n")
-    assert "# The specification" in packet(project.deliver(RESUME, client=ME))
-    assert project.in_context == ["workflow-state", "orchestration-protocol", "specification"]

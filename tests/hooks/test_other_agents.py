@@ -30,11 +30,6 @@ STORIES = {
 FROM_TABLE = sorted({path.parent.name for path in DELIVERIES.glob("*/*.json")})
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project.made(tmp_path / "project")
-
-
 def content_of(project: Project, agent: str, recorded: str, **fields: Any) -> bytes:
     text = (DELIVERIES / agent / f"{recorded}.json").read_text()
     return json.dumps(json.loads(text.replace("ROOT", str(project.root))) | fields).encode()

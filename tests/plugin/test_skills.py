@@ -6,7 +6,6 @@ import json
 import os
 import shlex
 import subprocess
-from pathlib import Path
 
 import pytest
 from support.command import COMMAND
@@ -21,11 +20,6 @@ HOSTILE = """It's "quoted" `touch bad` $(touch bad) $HOME; touch bad && touch ba
 END
 \\ 'a' \\' !`touch bad` $ARGUMENTS <text> 'TEXT' \\n EOF é
 -- --kind summary"""
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project.made(tmp_path / "project")
 
 
 def shell(project: Project, command: str, path: str | None = None) -> str:

@@ -33,11 +33,6 @@ START, PRE, POST, END = (
 )
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project.made(tmp_path / "project")
-
-
 def run_of(project: Project) -> Run:
     return find_run(str(project.root), project.run_id)
 

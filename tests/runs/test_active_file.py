@@ -18,11 +18,6 @@ def one(tmp_path: Path) -> Clone:
     return clone
 
 
-@pytest.fixture
-def other(one: Clone) -> Clone:
-    return one.clone("other")
-
-
 def start(clone: Clone, run_id: str) -> str:
     clone.faber("run", "start", "--work-id", "1", "--run-id", run_id, "--yes")
     return run_id
