@@ -7,7 +7,6 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from support.digests import keyed_digest
 from support.project import Project
 
@@ -18,11 +17,6 @@ if TYPE_CHECKING:
 START = "SessionStart.startup.print"
 COMPACTED = "PostCompact.manual.print"
 SUMMARY = "log in with password: Sommer2026! and go on"
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project.made(tmp_path / "project")
 
 
 def digests(project: Project) -> list[str]:

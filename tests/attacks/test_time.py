@@ -42,11 +42,6 @@ entry.main()
 ADDED = {START: ["session_ended", "session_started"], BEFORE: ["session_ended"], END: ["session_ended"]}
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project.made(tmp_path / "project")
-
-
 def deliver_changed(project: Project, recorded: str, change: str, **changes: Any) -> Answer:
     """Deliver a recorded payload to a hook whose program is changed first."""
     content, environment, event = project.prepared(recorded, **changes)

@@ -9,13 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from support.command import COMMAND, run_command
 from support.patients import FAULTS, Patient, another_run, copied, make_healthy, problems_of
 from support.project import RUN
 from support.sizes import few, pair
 
-from faber_ledger.cli.commands.doctor import CHECKS, doctor, run_checks
+from faber_ledger.cli.commands.doctor import CHECKS, run_checks
 from faber_ledger.cli.doctor.patient import Patient as Looked
 from faber_ledger.ledger.clock import now
 from faber_ledger.runs.git_command import limit_answers
@@ -190,17 +189,6 @@ def test_whatever_is_at_a_files_path_each_check_ends_and_writes_nothing(
     assert not [what for what in findings if "this check failed" in what]
 
 
-def test_a_directory_in_the_active_files_place_is_to_be_moved_aside(patient: Patient) -> None:
-    path = patient.root / ".fractary/faber/.active-run-id"
-    path.unlink()
-    path.mkdir()
-    (found,) = patient.problems()["runs.active"]
-    assert found["hint"].startswith("move the directory aside, then run `faber-ledger run resume ")
-    assert "hint: move the directory aside\n" in patient.call("run", "resume", RUN).stderr
-    path.rmdir()
-    assert patient.call("run", "resume", RUN).returncode == 0
-
-
 def test_a_backup_of_a_run_that_was_finished_elsewhere_is_removed_as_the_hint_says(patient: Patient) -> None:
     patient.change_state(status="completed")  # as a pull brings it
     (patient.run / "state.json.backup").write_text("{}")
@@ -225,26 +213,3 @@ def test_what_is_in_the_place_of_the_clones_folder_is_named_with_what_to_do(pati
     assert f"not recorded: {what} - {do}; it waits in" in "".join(patient.log_lines)
     (found,) = patient.problems()["files.permissions"]
     assert (found["what"], found["hint"]) == (f"{what}: nothing is recorded", do)
-
-
-def test_a_git_that_never_answers_is_reported_once_and_blocks_nothing(
-    patient: Patient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = patient.root / ".git" / "config"
-    config.unlink()
-    os.mkfifo(config)
-    for variable, value in patient.environment().items():
-        monkeypatch.setenv(variable, value)
-    monkeypatch.chdir(patient.root)
-    monkeypatch.setattr("faber_ledger.cli.commands.doctor.GIT_SECONDS", 0.5)
-    done = CliRunner().invoke(doctor, ["--json"])
-    data = json.loads(done.stdout)
-    assert [one["what"] for one in problems_of(data["data"])["git.repository"]] == ["git did not answer in time"]
-
-
-def test_what_a_repository_names_reaches_the_terminal_made_visible(patient: Patient) -> None:
-    patient.write(f".fractary/runs/{RUN}/\x1b[31mred.lock", "")
-    patient.git("add", "--force", ".")
-    said = patient.call("doctor").stdout
-    assert "\x1b" not in said
-    assert "\\x1b[31mred.lock, which belongs to one machine" in said

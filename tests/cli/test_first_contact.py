@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from support.patients import Patient
-from support.project import PROTOCOL, Project
+from support.project import PROTOCOL
 from support.sizes import pair
 
 WORKFLOWS = Path(__file__).parents[1] / "fixtures" / "workflows"
@@ -73,19 +73,3 @@ def test_the_first_minute_meets_no_error(tmp_path: Path, prepare: Any, start: An
     found = {one["check"]: one for one in json.loads(project.call("doctor", "--json").stdout)["data"]["checks"]}
     assert found["workflow.artifacts"]["findings"] == found["hooks.log"]["findings"] == []
     assert project.call("doctor").returncode == 0
-
-
-def test_doctor_tells_of_a_required_artifact_and_of_what_the_hooks_logged(tmp_path: Path) -> None:
-    """(faber-as-it-runs-today H6)"""
-    project = Patient(Project.made(tmp_path / "project").root)
-    put_files(project.root)
-    assert project.call("init").returncode == 0
-    (project.root / PROTOCOL).unlink()
-    assert (project.deliver("SessionStart.startup.interactive").packet or "").startswith("❌ ERROR: Required artifact")
-    done = project.call("doctor")
-    assert done.returncode == 23
-    said = " ".join(done.stdout.split())
-    assert f"warning workflow.artifacts: {project.run_id}: its required artifact orchestration-protocol" in said
-    assert "name its folder in plugin_roots" in said
-    assert "note hooks.log: a hook said, once, at 20" in said
-    assert "❌ ERROR: Required artifact not found / Artifact: orchestration-protocol" in said

@@ -12,9 +12,7 @@ from typing import Any
 import pytest
 from support.clones import LEDGER, STATE, Clone, forge
 from support.command import COMMAND
-from support.sizes import few
 
-from faber_ledger.cli.setup.git import CACHE
 from faber_ledger.runs.text_cache import TEXT_CACHE
 
 
@@ -36,17 +34,6 @@ def test_a_forged_event_of_theirs_is_left_out_of_the_merge(one: Clone, other: Cl
     assert "is left out: " in done
     assert one.ids() >= ours
     one.assert_sound()
-
-
-def test_a_ledger_that_cannot_be_read_is_left_out_of_the_merge(one: Clone, other: Clone) -> None:
-    one.advance("here")
-    other.advance("there")
-    events = one.ids()
-    other.ledger.write_bytes(b"no ledger at all")
-    other.git("commit", "-qam", "broken", "--no-verify")  # the hook would publish it again
-    output = one.git("pull", "--no-rebase", "../other", "main")
-    assert f"faber-ledger: {LEDGER}: theirs cannot be read and is left out: it is not a SQLite database\n" in output
-    assert one.ids() == events
 
 
 def test_a_ledger_of_a_newer_format_is_a_conflict(one: Clone, other: Clone) -> None:
@@ -89,21 +76,6 @@ def test_a_file_that_is_not_ours_is_left_in_conflict(one: Clone) -> None:
     )
 
 
-def test_a_file_that_is_named_like_an_option_is_a_file(tmp_path: Path) -> None:
-    name = "--help"
-    one = Clone.first(tmp_path / "one")
-    (one.root / ".gitattributes").write_text("-* merge=faber-ledger\n")
-    (one.root / name).write_text("a\n")
-    one.commit("named like an option")
-    other = one.clone("other")
-    for clone, text in ((one, "ours\n"), (other, "theirs\n")):
-        (clone.root / name).write_text(text)
-        clone.commit("changed")
-    output = one.git("pull", "--no-rebase", "../other", "main", code=1)
-    assert f"faber-ledger: {name}: faber-ledger does not merge this file; our version and the conflict stay" in output
-    assert one.git("diff", "--name-only", "--diff-filter=U") == f"{name}\n"
-
-
 def test_the_driver_works_inside_a_git_hooks_environment(one: Clone, other: Clone) -> None:
     one.change(status="paused")
     one.commit("here")
@@ -139,17 +111,6 @@ def test_a_file_that_is_not_a_ledger_is_a_line_of_text_and_git_continues(one: Cl
     assert one.faber("textconv", ".").stdout == "(not shown: the file is not a regular file)\n"
     (one.root / "a").write_text("x\n")
     assert one.faber("textconv", "a").stdout == "(not shown: the file is not a SQLite database)\n"
-
-
-def test_a_forged_ledger_neither_reaches_the_terminal_nor_stops_git(one: Clone) -> None:
-    forge(one.ledger, "'{}'", kind="\x1b]0;gotcha\x07")
-    output = one.faber("textconv", LEDGER).stdout
-    assert "\x1b" not in output
-    assert "gotcha" not in output
-    assert "(refused)" in output
-    forge(one.ledger, "CAST(x'ff' AS TEXT)")
-    output = one.faber("textconv", LEDGER).stdout
-    assert output.splitlines()[-1].startswith("(not shown: ")
 
 
 # --- what init tells git, and uninstall takes back
@@ -274,13 +235,6 @@ def test_a_hook_in_another_language_is_refused_with_what_to_add(one: Clone) -> N
     assert not (one.root / ".claude").exists()
 
 
-def test_a_hook_that_is_switched_off_is_not_switched_on(one: Clone) -> None:
-    hook_of(one).parent.mkdir(exist_ok=True)
-    hook_of(one).write_text("#!/bin/sh\nexit 1\n")
-    hook_of(one).chmod(0o644)
-    assert "is switched off" in one.faber("init", "--pre-commit", code=1).stderr
-
-
 def test_hooks_kept_in_the_repository_are_found(one: Clone) -> None:
     hook_of(one).unlink()
     one.git("config", "core.hooksPath", ".githooks")
@@ -303,16 +257,6 @@ def test_a_machine_without_the_program_can_commit(one: Clone, tmp_path: Path) ->
         (tmp_path / "bin" / program).symlink_to(found)
     done = one.call("git", "commit", "-qm", "Code", "--allow-empty", PATH=str(tmp_path / "bin"))
     assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_a_commit_has_the_log_where_the_ledger_was_damaged(one: Clone) -> None:
-    whole = one.ledger.read_bytes()
-    one.ledger.write_bytes(whole[:5000])
-    (one.root / "code.py").write_text("x = 1\n")
-    one.git("add", "code.py")
-    one.git("commit", "-qm", "Code")
-    assert one.ledger.read_bytes() == whole
-    assert one.git("status", "--porcelain") == ""
 
 
 # --- git's cache of ledgers as text
@@ -346,23 +290,6 @@ def test_where_git_cannot_commit_it_keeps_no_text_and_still_shows_ledgers(one: C
     )
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(("is_global", "can_commit"), few([(True, False), (False, True)], 1))
-def test_a_cache_that_the_user_has_switched_off_stays_off(one: Clone, *, is_global: bool, can_commit: bool) -> None:
-    """A user who wants no payloads in notes sets `false`: it is neither overwritten nor unset, and no finding."""
-    file = one.root / ("global.ini" if is_global else ".git/config")
-    variables: Any = {"GIT_CONFIG_GLOBAL": str(file)} if is_global else {}
-    if not can_commit:
-        variables |= {f"GIT_{role}_{what}": "" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    one.git("config", "user.useConfigOnly", "true")
-    one.git("config", "--local", "--unset", CACHE)
-    one.git("config", "--file", str(file), CACHE, "false")
-    assert "git.drivers" not in one.call(str(COMMAND), "doctor", **variables).stdout
-    for words in (["init", "--git-only"], ["doctor", "--fix"], ["uninstall"]):
-        one.call(str(COMMAND), *words, **variables)
-        assert one.call("git", "config", "--get-all", CACHE, **variables).stdout == "false\n", words
-
-
 def test_a_hooks_folder_of_several_repositories_is_left_alone(one: Clone, tmp_path: Path) -> None:
     one.git("config", "core.hooksPath", str(tmp_path / "hooks"))
     output = one.faber("init", "--pre-commit", code=1).stderr
@@ -377,16 +304,6 @@ def test_a_hook_that_is_a_link_out_of_the_repository_is_left_alone(one: Clone, t
     output = one.faber("init", "--pre-commit", code=1).stderr
     assert f"git's pre-commit hook is {tmp_path}/gone, outside this repository" in output
     assert not (tmp_path / "gone").exists()
-
-
-@pytest.fixture
-def one(tmp_path: Path) -> Clone:
-    return Clone.first(tmp_path / "one")
-
-
-@pytest.fixture
-def other(one: Clone) -> Clone:
-    return one.clone("other")
 
 
 def test_git_merge_unites_both_ledgers_without_a_question(one: Clone, other: Clone) -> None:

@@ -59,25 +59,6 @@ def test_other_lines_are_named_by_doctor_and_renewed_by_init(one: Clone) -> None
     assert "git.lines:" not in doctor(one)
 
 
-@pytest.mark.parametrize(("name", "ending"), [(ATTRIBUTES, "\n"), (".fractary/.gitignore", "\r\n")])
-def test_lines_without_their_end_line_are_renewed_at_once(one: Clone, name: str, ending: str) -> None:
-    path = one.root / name
-    whole = path.read_bytes().replace(b"\n", ending.encode())
-    cut = whole.removesuffix((LAST.strip() + ending).encode())
-    mine = f"/mine -text{ending}".encode()
-    renewed = mine + whole + mine
-    path.write_bytes(mine + cut + mine)
-    assert f"our lines in {name} differ" in doctor(one)
-    one.faber("init", "--git-only")
-    assert path.read_bytes() == renewed
-    path.write_bytes(mine + cut + mine + whole)  # as if written below
-    one.faber("init", "--git-only")
-    assert path.read_bytes() == renewed
-    path.write_bytes(mine + cut + mine)
-    one.faber("uninstall")
-    assert path.read_bytes() == mine + mine
-
-
 def test_uninstall_leaves_no_backup_for_git_to_add(tmp_path: Path) -> None:
     """A backup is never in git : it may have words that were redacted since."""
     project = Project.made(tmp_path / "project")

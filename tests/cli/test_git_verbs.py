@@ -27,38 +27,6 @@ def status(clone: Clone) -> str:
     return clone.git("status", "--porcelain")
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("how", few([("--rebase",), ("--no-rebase",)], 1))
-def test_a_pull_over_what_is_not_committed_keeps_the_events_of_both_sides(
-    one: Clone, other: Clone, how: tuple[str]
-) -> None:
-    other.advance("there")
-    one.advance("here")
-    one.record("uncommitted")
-    output = one.git("pull", *how, "../other", "main")
-    assert "Created autostash" in output
-    assert "Applied autostash" in output
-    assert one.clients() == {"first", "there", "here", "uncommitted"}
-    assert_settled(one, "there", "here", "uncommitted")
-
-
-@pytest.mark.long(alone=True)
-def test_a_criss_cross_merge_keeps_the_events_of_both_sides(one: Clone, other: Clone) -> None:
-    """Two merge bases: git runs the drivers on those first."""
-    one.advance("here")
-    other.advance("there")
-    here, there = one.git("rev-parse", "HEAD").strip(), other.git("rev-parse", "HEAD").strip()
-    one.git("fetch", "-q", "../other", "main")
-    other.git("fetch", "-q", "../one", "main")
-    one.git("merge", "-q", there)
-    other.git("merge", "-q", here)
-    for clone in (one, other):
-        clone.faber("project")
-        clone.advance(f"after-{clone.root.name}")
-    one.git("pull", "-q", "--no-rebase", "../other", "main")
-    assert_settled(one, "here", "there", "after-one", "after-other")
-
-
 def test_a_checkout_of_another_branch_is_refused_or_merges_what_is_not_committed(one: Clone) -> None:
     one.git("branch", "older")
     one.advance("newer")
@@ -79,60 +47,6 @@ def test_checkout_that_git_does_not_refuse_rolls_back_and_the_next_record_brings
     one.record("on-older")
     assert one.clients() == {"first", "newer", "on-older"}
     assert_settled(one, "newer", "on-older")
-
-
-def test_the_events_of_a_commit_that_was_reset_come_back(one: Clone) -> None:
-    one.advance("second")
-    one.git("reset", "-q", "--hard", "HEAD~1")
-    one.record("third")
-    assert_settled(one, "second", "third")
-
-
-@pytest.mark.long(alone=True)
-def test_revert_removes_no_event(one: Clone) -> None:
-    (one.root / "code.py").write_text("x = 1\n")
-    one.advance("second")
-    one.advance("third")
-    one.git("revert", "--no-edit", "HEAD~1")
-    assert not (one.root / "code.py").exists()
-    assert one.clients() == {"first", "second", "third"}
-    assert_settled(one, "second", "third")
-
-
-def test_a_stash_rolls_back_and_its_pop_brings_the_events_back(one: Clone) -> None:
-    one.record("stashed")
-    one.git("stash", "-q")
-    assert one.clients() == {"first"}
-    assert "rolled_back" in one.faber("verify", code=20).stdout
-    one.git("stash", "pop", "-q")
-    assert_settled(one, "stashed")
-
-
-def test_a_stash_of_untracked_files_and_a_clean_lose_no_event(one: Clone) -> None:
-    one.git("rm", "-rq", "--cached", ".fractary/runs")
-    one.git("commit", "-qm", "not tracked")
-    one.git("stash", "-uq")
-    assert not one.ledger.exists()
-    one.git("stash", "pop", "-q")
-    assert_settled(one)
-    one.record("second")
-    one.git("clean", "-fdxq")
-    assert not one.ledger.parent.exists()
-    one.faber("project", RUN)
-    assert_settled(one, "second")
-
-
-@pytest.mark.long(alone=True)
-def test_linked_worktrees_bring_each_others_events(one: Clone) -> None:
-    one.git("checkout", "-q", "-b", "feature")
-    one.faber("run", "resume", RUN)
-    one.git("worktree", "add", "-q", "../linked")
-    linked = Clone(one.root.parent / "linked")
-    linked.faber("run", "resume", RUN)  # each branch on which it is resumed is the run's
-    linked.record("elsewhere")
-    one.record("here")
-    assert {"elsewhere", "here"} <= one.clients()
-    assert_settled(linked, "elsewhere", "here")
 
 
 # --- leaving a branch: `feature` has three commits of a session, whose end came after the last one

@@ -88,13 +88,6 @@ def test_no_push_brings_a_merged_branch_back(clone: Clone) -> None:
     assert line_of(clone) == f"committed, not pushed, {gone}"
 
 
-def test_a_state_that_other_tools_changed(clone: Clone) -> None:
-    clone.change(current_phase="evaluate")
-    assert line_of(clone) == f"state.json not committed: {SEAL} && git push`"
-    clone.commit("evaluate")
-    assert line_of(clone) == "committed, not pushed: `git push`"
-
-
 def test_a_new_run_is_untracked(clone: Clone) -> None:
     clone.faber("run", "start", "--work-id", "9", "--run-id", "nine", "--yes")
     said = "ledger.db and state.json not committed (the run is untracked, and `git commit -a` leaves it out)"
@@ -159,18 +152,6 @@ def test_a_colleagues_commit_of_code_alone_is_not_to_pull(clone: Clone) -> None:
     assert line_of(clone) is None
 
 
-def test_commits_on_no_branch_are_not_pushed(clone: Clone) -> None:
-    clone.git("checkout", "-q", "--detach")
-    clone.advance("second")
-    said = "committed, not pushed, no branch is checked out"
-    assert line_of(clone) == f"{said}: `git switch -c BRANCH && git push -u origin BRANCH`"
-    command = (line_of(clone) or "").partition("`")[2].removesuffix("`")
-    command = command.replace("git commit", "git commit -qm x").replace("BRANCH", "found")
-    done = clone.call("sh", "-c", command)
-    assert done.returncode == 0, done.stderr
-    assert (line_of(clone), data_of(clone)["branch"]) == (None, "found")
-
-
 def test_a_project_that_does_not_commit_runs(clone: Clone) -> None:
     (clone.root / ".gitignore").write_text(".fractary/runs/\n")
     clone.git("rm", "-rq", "--cached", ".fractary/runs")
@@ -201,13 +182,6 @@ def test_a_clone_without_the_driver_is_named(clone: Clone, place: str) -> None:
     assert json.loads(clone.faber("status", "--json").stdout)["data"]["is_set_up"] is False
     (clone.root / ".fractary" / ".gitattributes").unlink()
     assert line_of(clone, begin="This clone: ") is None
-
-
-def test_resolve_says_that_the_next_merge_needs_the_driver(clone: Clone) -> None:
-    assert clone.faber("resolve").stderr == ""
-    clone.forget_driver()
-    said = "note: git has no driver that merges these files in this clone: `faber-ledger init --git-only` sets it up\n"
-    assert clone.faber("resolve").stderr == said
 
 
 @pytest.fixture

@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support.command import COMMAND, run_command
 
 from faber_ledger.cli.setup.git import IGNORED
 from faber_ledger.files.change import FileChange, make_changes, with_block, without_block
-from faber_ledger.hooks.client_settings import add_hooks, decode_settings, hook_command, remove_hooks
+from faber_ledger.hooks.client_settings import add_hooks, hook_command, remove_hooks
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS
 
@@ -231,36 +229,6 @@ def test_groups_that_are_no_groups_are_left_alone() -> None:
     groups: list[Any] = [1, None, {"hooks": 5}, {"hooks": [None, {"command": 7}]}, []]
     before = json.dumps({"hooks": {"SessionStart": groups}}, indent=2)
     assert remove_hooks(add_hooks(before)) == before
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=8,
-)
-GROUPS = st.lists(
-    st.fixed_dictionaries(
-        {"hooks": st.lists(st.fixed_dictionaries({"command": st.text(max_size=8)}), min_size=1, max_size=3)},
-        optional={"matcher": st.text(max_size=3)},
-    ),
-    min_size=1,
-    max_size=3,
-)
-
-
-@given(
-    rest=st.dictionaries(st.text(max_size=5).filter(lambda key: key != "hooks"), JSON, max_size=4),
-    events=st.dictionaries(st.sampled_from([*HOOKS, "Stop", "é"]), GROUPS, max_size=4),
-    indent=st.sampled_from([None, 2, 4, "\t"]),
-)
-def test_uninstall_undoes_init_to_the_byte(rest: dict[str, Any], events: dict[str, Any], indent: Any) -> None:
-    before = json.dumps(rest | ({"hooks": events} if events else {}), indent=indent, ensure_ascii=False)
-    after = add_hooks(decode_settings(before.encode("utf-8", "surrogatepass"), "it"))
-    assert remove_hooks(after) == before
-    assert add_hooks(after) == after
-    held = json.loads(after)
-    assert {key: value for key, value in held.items() if key != "hooks"} == rest
-    assert set(held["hooks"]) == set(HOOKS) | set(events)
 
 
 # --- scopes and places
@@ -526,16 +494,6 @@ def test_a_tracked_file_that_is_ignored_counts_as_ignored(project: Project) -> N
     assert "rule `*.db`" in project.run("init", code=1).stderr
 
 
-def test_init_says_how_git_stops_to_track_the_active_file(project: Project) -> None:
-    name = ".fractary/faber/.active-run-id"
-    project.write("r\n", name)
-    project.git("add", "-A")
-    said = f"note: git tracks {name}, which is each work tree's own: run `git rm --cached {name}`, and commit"
-    assert said in project.run("init").stderr
-    project.git("rm", "--quiet", "--cached", name)
-    assert "git rm --cached" not in project.run("init").stderr
-
-
 def test_a_rule_that_re_includes_a_file_is_accepted(project: Project) -> None:
     project.write("*.db\n!ledger.db\n", ".gitignore")
     project.run("init")
@@ -548,13 +506,6 @@ def test_an_ignore_file_that_is_a_link_is_refused(project: Project) -> None:
     (project.root / ".fractary/.gitignore").symlink_to(target)
     assert ".fractary/.gitignore is a link" in project.run("init", code=1).stderr
     assert target.read_text() == "mine\n"
-
-
-def test_another_repository_in_the_environment_does_not_answer(project: Project, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    subprocess.run(["git", "init", "-q", str(other)], env=environment(project.home), check=True)
-    (other / ".git/info/exclude").write_text("*\n")
-    project.run("init", GIT_DIR=str(other / ".git"), GIT_WORK_TREE=str(other))
 
 
 def test_settings_that_git_ignores_are_written_and_reported(project: Project) -> None:
@@ -596,22 +547,6 @@ def test_settings_of_the_project_that_cannot_be_read_are_named(project: Project)
 # --- uninstall
 
 
-def test_uninstall_leaves_nothing_of_what_init_made(project: Project) -> None:
-    project.run("init")
-    output = project.run("uninstall").stdout
-    assert [path.name for path in project.root.iterdir()] == [".git"]
-    assert output.count("removed") == 6
-    assert project.run("uninstall").stdout == "nothing to remove from .claude/settings.json\n"
-
-
-def test_uninstall_removes_the_hooks_that_an_earlier_init_wrote(project: Project) -> None:
-    project.run("init")
-    text = project.settings.read_text().replace("command -v faber-ledger-hook", "command -v faber-ledger")
-    project.settings.write_text(text.replace("exec faber-ledger-hook ", "exec faber-ledger hook "))
-    project.run("uninstall")
-    assert not project.settings.exists()
-
-
 def test_uninstall_keeps_runs_and_the_other_files_beside(project: Project) -> None:
     project.run("init")
     project.write("{}", ".fractary/runs/r/state.json")
@@ -651,9 +586,3 @@ def test_the_ignore_files_own_lines_come_back(before: bytes) -> None:
     after = with_block(before, IGNORED)
     assert after.startswith(before)
     assert without_block(after) == before
-
-
-def test_an_older_block_is_replaced_in_place() -> None:
-    old = with_block(b"a\n", IGNORED).replace(b"*.tmp\n", b"") + b"b\n"
-    assert with_block(old, IGNORED) == with_block(b"a\n", IGNORED) + b"b\n"
-    assert without_block(old) == b"a\nb\n"

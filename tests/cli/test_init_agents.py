@@ -106,35 +106,6 @@ def test_copilot_gets_no_second_hooks_beside_the_clients(project: Project) -> No
     assert [path.name for path in (project.root / ".github/hooks").iterdir()] == ["other.json"]
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("settings.json", {"command": "/opt/tools/faber-ledger hook session-start"}),
-        ("settings.local.json", {"command": "faber-ledger", "args": ["hook", "session-start"]}),
-    ],
-)
-def test_copilot_gets_no_second_hooks_beside_those_written_by_hand(
-    project: Project, name: str, words: dict[str, object]
-) -> None:
-    assert project.faber("init", "--agent", "copilot").returncode == 0
-    hooks = {"SessionStart": [{"hooks": [{"type": "command", **words}]}]}
-    project.write(f".claude/{name}", json.dumps({"hooks": hooks}))
-    doctor = project.faber("doctor", "--json").stdout
-    assert f".github/hooks/faber-ledger.json and .claude/{name} both have the hooks" in doctor
-    done = project.faber("init", "--agent", "copilot")
-    assert f"it reads .claude/{name} too, which has the hooks" in done.stderr
-    assert not (project.root / FILES["copilot"]).exists()
-
-
-def test_what_copilot_does_not_need_is_committed_all_the_same(project: Project) -> None:
-    assert project.faber("init").returncode == 0
-    done = project.faber("init", "--agent", "copilot", "--scope", "user", "--json")
-    assert ".fractary/.gitignore" in json.loads(done.stdout)["data"]["commit"]
-    done = project.faber("init", "--agent", "codex", "--scope", "user", "--json")
-    commit = json.loads(done.stdout)["data"]["commit"]
-    assert commit == [".fractary/.gitignore", ".fractary/.gitattributes", ".fractary/faber/ledger.json"]
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("content", "agent"), few(pair([None, "{", '{"hooks": []}', '{"hooks": {"SessionStart": {}}}'], [*FILES]), 2)
@@ -187,26 +158,6 @@ def test_copilots_own_hooks_go_where_the_clients_come(project: Project, command:
     assert findings(project, "hooks.agents") == []
 
 
-def test_a_removed_file_is_to_be_committed_where_git_tracks_it(project: Project) -> None:
-    file = ".github/hooks/faber-ledger.json"
-    assert project.faber("init", "--agent", "copilot").returncode == 0
-    assert "next: commit" not in project.faber("uninstall").stdout  # it never was in git
-    for command in ("uninstall", "init"):
-        assert project.faber("init", "--agent", "copilot").returncode == 0
-        project.git("add", "-A")
-        project.git("commit", "--quiet", "-m", "Set up")
-        data = json.loads(project.faber(command, "--dry-run", "--json").stdout)["data"]
-        assert file in data["commit"]
-        assert file in project.faber(command).stdout.partition("next: commit")[2]
-        assert not (project.root / file).exists()
-        project.git("commit", "--quiet", "-m", "Without", "--", file)
-        assert project.git("ls-files", "--", file) == ""
-    project.git("commit", "--quiet", "--allow-empty", "-am", "All else")
-    project.write(".claude/settings.local.json", "{}")
-    assert project.faber("uninstall", "--scope", "local").returncode == 0
-    assert "next: commit" not in project.faber("uninstall", "--scope", "local").stdout
-
-
 def test_the_users_file_of_copilot_beside_a_projects_settings_is_named(project: Project) -> None:
     assert project.faber("init", "--agent", "copilot", "--scope", "user").returncode == 0
     done = project.faber("init")
@@ -225,44 +176,6 @@ def test_uninstall_leaves_an_edited_hook_and_what_it_needs(project: Project, age
     assert f"git's settings stay: {FILES[agent]}" in project.faber("uninstall").stdout
     assert "61" in path.read_text()
     assert (project.root / ".fractary/.gitattributes").exists()
-
-
-@pytest.mark.parametrize("agent", FILES)
-def test_where_another_agent_has_the_hooks_nothing_pushes_to_the_clients(project: Project, agent: str) -> None:
-    """`init` in a project of Copilot would remove what alone gives it a packet after a compaction."""
-    (project.root / ".claude/settings.json").unlink(missing_ok=True)
-    project.faber("init", "--agent", agent)
-    project.git("add", "-A")
-    project.git("commit", "--quiet", "-m", "Set up")
-    lacks = f"{FILES[agent]} has the hooks of {agent}; the client itself has none: what it does is not recorded"
-    how = "`faber-ledger init --scope user`, which leaves" if agent == "copilot" else "`faber-ledger init`"
-    said = f"{lacks}: nothing if you do not use it here; else run {how}"
-    done = project.faber("run", "start", "--work-id", "259", "--worktree")
-    assert f"\n{said}" in done.stdout, done.stderr
-    tree = project.root.parent / "project-issue-259"
-    output = project.faber("doctor").stdout
-    assert f"note     clone.worktrees: in the worktree {tree} {lacks}" in output
-    assert f"hint: nothing if you do not use it here; else run {how}" in output
-    assert "run `faber-ledger init` " not in output
-    for line in (done.stdout, output):
-        assert "no hooks" not in line
-        assert "no hook runs" not in line
-
-
-@pytest.mark.parametrize("name", FILES.values())
-def test_doctor_names_a_damaged_file_of_an_agent(project: Project, name: str) -> None:
-    project.write(".github/hooks/theirs.json", "{")
-    path = project.write(name, '{"hooks": {"sessionStart": [{"bash": "faber-ledger hook --agent copilot"}]}}')
-    assert "not valid JSON" not in project.faber("doctor").stdout
-    path.write_text(path.read_text() + ",")
-    (check,) = [
-        one
-        for one in json.loads(project.faber("doctor", "--json").stdout)["data"]["checks"]
-        if one["check"] == "hooks.agents"
-    ]
-    (found,) = [one for one in check["findings"] if "not valid JSON" in one["what"]]
-    assert found["what"].startswith(f"{name}: not valid JSON: ")
-    assert found["level"] == "warning"
 
 
 def test_a_hook_in_another_form_is_not_added_again(project: Project) -> None:

@@ -40,20 +40,6 @@ def test_an_export_replaces_an_earlier_one(project: Project, tmp_path: Path) -> 
     assert output.read_text() == project.faber("export").stdout
 
 
-def test_each_fault_of_an_import_has_its_own_message(project: Project, tmp_path: Path) -> None:
-    lines = project.faber("export").stdout.splitlines(keepends=True)
-    headless, foreign = tmp_path / "headless.jsonl", tmp_path / "foreign.jsonl"
-    headless.write_text("".join(lines[1:]))
-    done = project.faber("import", str(headless), "--run-id", "other")
-    count = len(lines) - 1
-    assert done.returncode == 0
-    assert done.stdout == f"other: 0 events imported, 0 of {count} known already, {count} left out\n"
-    assert done.stderr.startswith("line 1: it is left out: its parent ")
-    foreign.write_text('{"specversion": "1.0"}\n')
-    done = project.faber("import", str(foreign))
-    assert (done.returncode, "line 1: it is not an object with exactly" in done.stderr) == (20, True), done.stderr
-
-
 @pytest.mark.parametrize("arguments", [["log"], ["export"], ["run", "list"], ["log", "--json"]])
 def test_a_reader_that_stops_early_is_not_an_error(project: Project, arguments: list[str]) -> None:
     process = Command(

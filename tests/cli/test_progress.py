@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.project import RUN, Project
+from support.project import Project
 
 from faber_ledger.ledger.log import Log
 
@@ -47,31 +46,3 @@ def test_no_bar_is_shown_without_a_terminal(many: Project, command: list[str]) -
     done = many.faber(*command)
     assert done.stdout
     assert "verifying" not in done.stdout + done.stderr
-
-
-def make_kept_run(root: Path, *texts: str) -> Project:
-    """Make a run that the clone keeps, whose work tree has neither its state nor its published file."""
-    project = Project.made(root)
-    assert project.faber("note", "add", "it went well").returncode == 0
-    with Log.open(str(project.clones_log)) as log:
-        for text in texts:
-            note: Any = {"type": "note_recorded", "kind": "note", "text": text, "phase": None, "step": None}
-            log.append([{"event": note}], at=1767600000.0, writer="5f" * 16)
-        log.commit()
-    shutil.rmtree(project.run)
-    return project
-
-
-def test_a_kept_run_is_exported_on_a_terminal(tmp_path: Path) -> None:
-    project = make_kept_run(tmp_path / "project")
-    shown, code = project.on_terminal("export", RUN, "-o", "events.jsonl")
-    assert (code, "Traceback" in shown) == (0, False), shown
-    assert "it went well" in (project.root / "events.jsonl").read_text()
-
-
-def test_a_bar_is_shown_over_the_long_log_of_a_kept_run(tmp_path: Path) -> None:
-    project = make_kept_run(tmp_path / "project", *["long " * 1_500_000] * 3)
-    shown, code = project.on_terminal("export", RUN, "-o", "events.jsonl")
-    assert code == 0, shown
-    assert f"exporting {RUN}" in shown
-    assert "100%" in shown

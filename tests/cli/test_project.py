@@ -56,33 +56,6 @@ def test_a_ledger_without_events_removes_no_blocks(tmp_path: Path, arguments: tu
     project.assert_projected()
 
 
-def test_a_missing_state_is_made_of_the_log_and_what_it_cannot_know_is_named(project: Project) -> None:
-    blocks = {name: json.loads(project.state_path.read_text())[name] for name in ("sessions", "context_metadata")}
-    project.state_path.unlink()
-    project.run.joinpath("state.json.backup").unlink(missing_ok=True)
-    (project.root / ".git" / "faber-ledger" / "runs" / project.run_id / "state.json").unlink()
-    done = project.faber("project")
-    assert done.returncode == 0
-    assert "status" in done.stdout
-    made = json.loads(project.state_path.read_text())
-    assert made["run_id"] == project.run_id
-    assert {name: made[name] for name in blocks} == blocks
-
-
-def test_a_broken_state_is_reported_and_kept_and_a_backup_restores_it(project: Project) -> None:
-    project.deliver("PreCompact.auto.print")
-    good = json.loads(project.state_path.read_text())
-    project.state_path.write_text('{"run_id": ')
-    done = project.faber("project")
-    assert done.returncode == 1
-    assert "--restore" in done.stderr
-    assert project.state_path.read_text() == '{"run_id": '
-    restored = project.faber("project", "--restore")
-    assert restored.returncode == 0, restored.stderr
-    assert json.loads(project.state_path.read_text()) == good
-    assert project.faber("verify").returncode == 0
-
-
 def test_status_says_where_a_run_is_and_that_its_state_differs(project: Project) -> None:
     assert "open since" in project.faber("status").stdout
     state = json.loads(project.state_path.read_text())

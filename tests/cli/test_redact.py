@@ -16,7 +16,6 @@ from support.inbox import leave, waiting
 from support.program import path_with_program
 from support.project import Project
 
-from faber_ledger.recording.redact import shared_word
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.text_cache import TEXT_CACHE
 
@@ -209,18 +208,6 @@ def test_a_dry_run_and_an_unanswered_question_change_nothing(project: Project) -
     shown, code = project.on_terminal("redact", note_id(project), answers=["n"])
     assert (code, shown.splitlines()[-1]) == (1, "error: nothing was removed")
     assert {path: path.read_bytes() for path in project.root.rglob("*") if path.is_file()} == before
-
-
-def test_a_reason_that_repeats_a_word_of_what_is_removed_is_detected() -> None:
-    for texts, reason, shared in [
-        (["the password is Katzenberger"], "a password", None),
-        (["the password is Katzenberger"], "katzenberger told it", "katzenberger"),
-        (["the token is tok-5fe1c9a77d"], "5fe1c9a leaked", "5fe1c9a"),
-        (["vm"], "an environment of a vmware host", None),
-        (["/home/ada/work"], "a path: /home/ada/work", "/home/ada/work"),
-        ([""], "anything", None),
-    ]:
-        assert shared_word(reason, texts) == shared
 
 
 def test_linked_worktrees_lose_it_too(project: Project, tmp_path: Path) -> None:

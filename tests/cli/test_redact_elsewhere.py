@@ -163,15 +163,6 @@ def test_a_redaction_cannot_be_redacted(pair: Pair) -> None:
     assert SAID not in shown(pair.ann)
 
 
-def test_a_redaction_in_another_form_has_no_effect_and_is_no_reason_to_fail(pair: Pair) -> None:
-    name = by_bob(pair, remains={"no": "such"})
-    assert SAID in shown(pair.ann)
-    done = pair.ann.faber("verify")
-    assert (done.returncode, name in done.stdout) == (0, True), done.stdout
-    assert "error    ledger" not in pair.ann.faber("doctor").stdout
-    assert set_aside(pair.ann) == []
-
-
 def test_redact_goes_through_what_is_set_aside(pair: Pair) -> None:
     forge_event(pair.ann.ledger_path, hash=b"\x22" * 32)  # so that the file is set aside whole
     pair.ann.faber("log")

@@ -5,29 +5,21 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from support.command import COMMAND, Command
-from support.histories import histories
 from support.project import Project
 from support.sample_log import FIRST, RUN, SECOND, START, history, write_run
 from support.sizes import few
 
-from faber_ledger.cli.reports.replay import state_at
-from faber_ledger.cli.ui.which_event import Moment
-from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import write_union
 from faber_ledger.projections.fold import fold
-from faber_ledger.runs.run import Run
 
 if TYPE_CHECKING:
-    from faber_ledger.ledger.events import Draft, Recorded
+    from faber_ledger.ledger.events import Draft
 
 
 @pytest.fixture
@@ -49,42 +41,7 @@ def refused(project: Project, *arguments: str, code: int, command: str = "replay
     return done.stderr
 
 
-def kept(path: str, drawn: list[Recorded]) -> list[Recorded]:
-    """Append a drawn history to a log, each event at its own time, and read it back."""
-    with Log.open(path, synchronous="OFF") as log:
-        for one in drawn:
-            if one["event"]["type"] != "artifact_pinned":  # type: ignore[comparison-overlap]  # of a newer program
-                log.append([{"event": one["event"]}], at=seconds_of(one["at"]) or 0.0, writer="w")
-        log.commit()
-        return list(log.stream())
-
-
 # Any history
-
-
-@given(histories(12), st.data())
-@settings(max_examples=60)
-def test_the_state_at_any_position_is_the_fold_of_the_events_up_to_it(
-    drawn: list[Recorded], data: st.DataObject
-) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        run = Run(folder, "r", folder)  # as the drawn starts name it
-        whole = kept(run.ledger_path, drawn)
-        position = data.draw(st.integers(0, len(whole)))
-        moment = Moment(str(position), keys=tuple((one["seq"], one["id"]) for one in whole[:position][-1:]))
-        assert state_at(run, moment)[0]["blocks"] == fold(whole[:position])
-
-
-@given(histories(12), st.integers(0, 2_000_000))
-@settings(max_examples=60)
-def test_the_state_at_any_time_is_the_fold_of_what_had_happened_by_the_clocks(
-    drawn: list[Recorded], seconds: int
-) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        run = Run(folder, "r", folder)  # as the drawn starts name it
-        moment = 1_767_623_422 + seconds
-        past = [one for one in kept(run.ledger_path, drawn) if one["at"] <= utc_text(moment)]
-        assert state_at(run, Moment("t", seconds=float(moment)))[0]["blocks"] == fold(past)
 
 
 # The command

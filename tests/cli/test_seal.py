@@ -224,12 +224,3 @@ def test_a_run_that_is_gone_is_forgotten_with_yes_alone(one: Clone) -> None:
     assert not folder.exists()
     assert (one.root / f".git/faber-ledger/runs/{RUN}/log.db").exists()
     assert "this clone has no log of a run" in one.faber("run", "forget", "org/second", code=10).stderr
-
-
-def test_a_run_that_a_commit_has_is_not_called_the_only_record(one: Clone) -> None:
-    one.git("rm", "-rqf", one.state_path.parent.relative_to(one.root).as_posix())
-    one.commit("without it")
-    shutil.rmtree(one.state_path.parent, ignore_errors=True)
-    asked = one.faber("run", "forget", RUN, code=1).stderr
-    assert "this would remove the log of" in asked
-    assert "no commit has the run" not in asked

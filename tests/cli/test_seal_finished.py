@@ -51,19 +51,6 @@ def test_the_end_of_a_run_that_is_not_committed_as_finished_is_sealed(tmp_path: 
     assert fresh.ids() == one.kept_ids()
 
 
-def test_seal_counts_only_what_it_stages(tmp_path: Path) -> None:
-    one = Clone.first(tmp_path / "one")
-    before = one.state
-    one.record("last")
-    one.put({**before, "status": "completed"})
-    one.commit("finished, while the last session was open")
-    one.end("last")
-    assert one.kept_ids() > one.ids()
-    left = len(one.kept_ids()) - len(one.ids())
-    why = "the run is finished, and its ledger is committed"
-    assert one.faber("seal").stdout == f"{RUN}: {left} events of the log are not in the file: {why}\n"
-
-
 def test_a_session_that_the_ledger_does_not_know_is_not_written_over(one: Clone) -> None:
     state = one.state
     state["sessions"]["session_history"].append(

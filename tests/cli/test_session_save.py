@@ -94,6 +94,14 @@ def test_the_state_of_another_run_is_an_error(project: Project) -> None:
     assert project.state_path.read_bytes() == before
 
 
+def test_an_empty_state_counts_as_corrupted(project: Project) -> None:
+    project.put_state("")
+    done = save(project)
+    assert done.returncode == 1
+    assert done.stderr.startswith("❌ ERROR: Cannot parse state file: ")
+    assert project.state_path.read_bytes() == b""
+
+
 # Steps 3 to 6: the record
 
 
@@ -161,22 +169,7 @@ def test_an_end_tells_the_environment_of_a_session_that_lacks_it_alone(project: 
     assert other.history[-1]["environment"]["hostname"] == other.hostname
 
 
-def test_an_empty_state_counts_as_corrupted(project: Project) -> None:
-    project.put_state("")
-    done = save(project)
-    assert done.returncode == 1
-    assert done.stderr.startswith("❌ ERROR: Cannot parse state file: ")
-    assert project.state_path.read_bytes() == b""
-
-
 @pytest.mark.parametrize("reason", ["abandoned", "logout", ""])
 def test_another_reason_is_wrong_usage(project: Project, reason: str) -> None:
     assert save(project, "--reason", reason).returncode == 2
     assert project.current
-
-
-def test_without_git_the_commit_is_null(tmp_path: Path) -> None:
-    project = Project.made(tmp_path / "myproject", {**usual_state(), "sessions": {"current_session_id": "one"}})
-    shutil.rmtree(project.root / ".git")
-    assert save(project).returncode == 0
-    assert project.history[0]["environment"]["git_commit"] is None

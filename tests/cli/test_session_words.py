@@ -82,27 +82,6 @@ def test_a_new_ledger_is_read_by_nobody_who_may_not_read_the_state(project: Proj
 # Paths, and what a line ends with
 
 
-def test_below_the_project_a_start_and_init_say_what_their_paths_are_relative_to(tmp_path: Path) -> None:
-    """(spec-and-session-end remark 15)"""
-    project = Project(tmp_path / "project")
-    below = Project(tmp_path / "project" / "src" / "deep")
-    below.root.mkdir(parents=True)
-    project.git("init", "--quiet")
-    line = f"  (paths are relative to {project.root})\n"
-    for command in (["init"], ["run", "start", "--work-id", "1"], ["uninstall"]):
-        assert line in below.faber(*command, "--yes" if command[0] == "run" else "--scope=project").stdout
-    for command in (["init"], ["run", "start", "--work-id", "2", "--yes"], ["uninstall"]):
-        assert "relative to" not in project.faber(*command).stdout
-
-
-def test_where_no_backup_is_left_git_is_named_which_has_older_versions(project: Project) -> None:
-    """(spec-and-session-end remark 19)"""
-    project.put_state("{ broken")
-    path = f".fractary/runs/{project.run_id}/state.json"
-    said = f"\n4. Look for an older version in git: git log --oneline -- {path}\n"
-    assert said in project.faber("session-save").stderr
-
-
 # What a command leaves to another one
 
 

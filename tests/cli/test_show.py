@@ -117,22 +117,6 @@ def test_the_content_that_was_loaded_is_printed_byte_for_byte(project: Project) 
     assert shown(project, first, "--content")["content"] == LOADED_FIRST
 
 
-def test_the_content_of_a_folder_or_a_command_is_not_found(tmp_path: Path) -> None:
-    made = Project.made(tmp_path / "project")
-    made.write("notes/a.md", "x")
-    named = [
-        {"id": "all", "type": "directory", "path": "notes"},
-        {"id": "latest", "type": "directory", "path": "notes", "load_strategy": "latest_only"},
-        {"id": "commits", "type": "git_info", "command": "git log -1"},
-    ]
-    made.write(".fractary/faber/workflows/mine.json", json.dumps({"critical_artifacts": {"always_load": named}}))
-    made.change_state(workflow_id="mine")
-    assert made.faber("session-load").returncode == 0
-    for name in ("all", "commits"):
-        assert "a command's answer and a folder are not kept" in refused(made, name, "--content")
-    assert made.faber("show", "latest", "--content").stdout == "x"
-
-
 def test_a_source_outside_the_project_is_never_read(project: Project) -> None:
     secret = project.root.parent / "secret.txt"
     secret.write_text("secret\n")

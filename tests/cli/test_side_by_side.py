@@ -118,28 +118,6 @@ def test_init_plugin_writes_what_a_plugin_cannot_and_names_the_two_commands_unti
     assert note == f"{off}: run `claude plugin enable {NAME} --scope project`"
 
 
-def test_a_started_run_asks_for_what_the_plugin_cannot_do(project: Patient) -> None:
-    started = project.call("run", "start", "--work-id", "1", "--yes").stdout
-    assert "Run `faber-ledger init` for the client's hooks, and to keep backups and logs out of git." in started
-    install_plugin(project)
-    started = project.call("run", "start", "--work-id", "2", "--yes").stdout
-    assert "Run `faber-ledger init --plugin` to keep backups and logs out of git." in started
-
-
-def test_hooks_written_by_hand_are_to_be_removed_by_hand(project: Patient) -> None:
-    run(project, "init")
-    handler = {"type": "command", "command": "faber-ledger", "args": ["hook", "session-start"]}
-    change_settings(project, "local", hooks={"SessionStart": [{"hooks": [handler]}]})
-    ((_, what, hint),) = hook_findings(project, "hooks.once")
-    assert what.startswith("SessionStart has two hooks with different commands, in ")
-    by_hand = "remove by hand the entries that run `faber-ledger hook` from "
-    assert hint == f"remove it from one: {by_hand}.claude/settings.local.json"
-    install_plugin(project, "user")
-    for part in ((), ("--plugin",)):
-        (note,) = [note for note in run(project, "init", *part)["notes"] if NAME in note]
-        assert f"run `faber-ledger uninstall` and {by_hand}.claude/settings.local.json; to keep" in note
-
-
 # What the client's files say
 
 
@@ -190,19 +168,6 @@ def test_settings_of_another_form_enable_no_plugin(project: Patient, content: by
     assert has_settings_hooks(project)
 
 
-def test_settings_that_a_link_leads_out_to_are_not_read_which_doctor_says(project: Patient) -> None:
-    outside = project.root.parent / "outside.json"
-    outside.write_text(json.dumps({"enabledPlugins": {NAME: True}}))
-    (project.root / ".claude").mkdir()
-    (project.root / SETTINGS).symlink_to(outside)
-    ((level, what, hint),) = hook_findings(project, "hooks.settings")
-    assert (level, what) == ("error", f"{SETTINGS} is not read: a link leads out of the project")
-    assert hint.startswith("replace the link with the file itself")
-    done = project.call("init")
-    assert (done.returncode, "is behind a link that leads out of the project" in done.stderr) == (1, True)
-    assert [*(project.root / ".claude").iterdir()] == [project.root / SETTINGS]
-
-
 # doctor
 
 
@@ -222,15 +187,6 @@ def test_with_the_plugin_alone_doctor_finds_the_hooks(project: Patient, scope: s
     assert "faber-ledger init`" not in json.dumps(data)
 
 
-def test_with_both_doctor_notes_it_and_names_a_command_for_each(project: Patient) -> None:
-    run(project, "init")
-    install_plugin(project)
-    ((level, what, hint),) = hook_findings(project, "hooks.once")
-    assert (level, what) == ("note", f"{SETTINGS} has the hooks, and so has the plugin {NAME}: {BOTH}")
-    assert "`faber-ledger uninstall`" in hint
-    assert f"`claude plugin disable {NAME}`" in hint
-
-
 @pytest.mark.parametrize("is_named", [True, False])
 def test_a_plugin_that_is_switched_off_or_installed_for_others_runs_no_hook(
     project: Patient, *, is_named: bool
@@ -245,24 +201,6 @@ def test_a_plugin_that_is_switched_off_or_installed_for_others_runs_no_hook(
     assert hint.startswith(f"run `claude plugin {verb} {NAME}{scope}`; or, ")
     project.doctor("--fix")
     assert not has_settings_hooks(project)  # which of the two is the user's to decide
-
-
-@pytest.mark.parametrize("content", ["{", json.dumps({"plugins": {NAME: [7, {"installPath": "/nowhere"}]}}), "{}"])
-def test_a_plugin_that_is_enabled_but_not_installed_is_named_unless_its_source_is_known(
-    project: Patient, content: str
-) -> None:
-    install_plugin(project, "project")
-    (home_of(project) / ".claude/plugins/installed_plugins.json").write_text(content)
-    ((level, what, hint),) = hook_findings(project)
-    assert (level, hint.partition(";")[0]) == ("warning", f"run `claude plugin install {NAME} --scope project`")
-    assert what.startswith(f"the plugin {NAME} is enabled in {SETTINGS}, but not installed, and the settings have no ")
-    source = {"source": {"source": "directory", "path": "/somewhere"}}
-    change_settings(project, "project", extraKnownMarketplaces={"faber-ledger": source})
-    assert hook_findings(project) == []
-    change_settings(project, "project", extraKnownMarketplaces={})
-    run(project, "init")
-    assert has_settings_hooks(project)
-    assert hook_findings(project) == []
 
 
 def test_a_plugin_of_another_marketplace_is_not_ours(project: Patient) -> None:
@@ -292,17 +230,6 @@ def test_repeats_are_noted_until_the_next_sessions_have_none(project: Patient) -
 
 
 # Other worktrees
-
-
-def test_in_worktrees_the_users_plugin_runs_and_one_of_untracked_settings_does_not(project: Patient) -> None:
-    project.git("worktree", "add", "-q", "../tree")
-    tree = project.root.parent / "tree"
-    (tree / ".fractary").mkdir(exist_ok=True)
-    settings = install_plugin(project)
-    assert "no hook runs" not in project.call("doctor").stdout
-    settings.unlink()
-    change_settings(project, "local", enabledPlugins={NAME: True})
-    assert f"hint: run `claude plugin install {NAME}`" in project.call("doctor").stdout
 
 
 # uninstall

@@ -8,7 +8,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.plugins import change_settings
 from support.project import Project
 
 PLUGIN = Path(__file__).parents[2] / "plugin"
@@ -158,15 +157,6 @@ def test_what_was_written_before_fabers_plugin_came_is_removed_again(project: Pr
     assert mine.read_text() == "mine"
 
 
-def test_fabers_plugin_counts_if_it_is_enabled_and_not_if_it_is_switched_off(project: Project) -> None:
-    change_settings(project, "project", enabledPlugins={"fractary-faber@fractary": True})
-    assert "no slash commands are written" in init(project)
-    put_faber(project, None)
-    change_settings(project, "local", enabledPlugins={"fractary-faber@fractary": False})
-    init(project)
-    assert names(project) == sorted(SKILL_OF)
-
-
 # Removal
 
 
@@ -184,8 +174,3 @@ def test_git_may_have_changed_the_line_ends(project: Project) -> None:
         file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
     run(project, "uninstall")
     assert not (project.root / ".claude").exists()
-
-
-def test_there_is_no_command_without_a_project(tmp_path: Path) -> None:
-    empty = Project(tmp_path)
-    assert "need a project" in init(empty, "--scope", "user", code=2)

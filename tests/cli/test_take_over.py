@@ -118,19 +118,6 @@ def test_where_nobody_can_answer_the_warning_names_the_options(project: Project)
     assert (back.returncode, "\nAdd --yes to take over this worktree.\n" in back.stdout) == (1, True)
 
 
-def test_a_start_of_the_active_work_item_proposes_to_resume_its_run(project: Project) -> None:
-    """(spec-and-session-end remark 7)"""
-    first = begin(project, "260")
-    done = project.faber("run", "start", "--work-id", "260")
-    resume = f"To go on with it: /fractary-faber:workflow-run --resume {first} [faber-ledger run resume {first}]"
-    assert (done.returncode, resume in done.stdout) == (1, True)
-    answer = project.faber("run", "start", "--work-id", "260", "--json")
-    hint = json.loads(answer.stderr)["error"]["hint"]
-    assert hint.startswith(f"go on with it by `faber-ledger run resume {first}`, or ")
-    assert "go on with it" not in project.faber("run", "start", "--work-id", "261").stdout
-    assert project.faber("run", "resume", first).returncode == 0
-
-
 # A start that fails
 
 

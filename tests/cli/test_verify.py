@@ -123,12 +123,6 @@ def test_a_ledger_is_read_as_it_is_at_one_moment(ledger: Path) -> None:
     assert len(refused) == 1
 
 
-def test_a_file_that_is_not_a_ledger_is_a_finding(ledger: Path) -> None:
-    ledger.write_bytes(b"not a database, by any means " * 10)
-    (finding,) = found(ledger)
-    assert finding.kind == "not_a_ledger"
-
-
 @pytest.mark.parametrize("page", [1, 3])
 def test_an_overwritten_page_is_a_finding(ledger: Path, page: int) -> None:
     content = bytearray(ledger.read_bytes())

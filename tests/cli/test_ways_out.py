@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from support.project import RUN, Project
+from support.project import Project
 
 
 def test_a_state_in_conflict_is_resolved_and_no_backup_is_offered(project: Project) -> None:
@@ -28,15 +28,6 @@ def test_what_is_not_published_is_no_difference(project: Project) -> None:
     checked = project.faber("project", "--check")
     assert (project.faber("verify").returncode, checked.returncode) == (0, 0)
     assert "the run is finished, and its ledger is committed" in checked.stdout
-
-
-def test_a_file_in_the_place_of_the_clones_folder_is_named(project: Project) -> None:
-    folder = project.root / ".git" / "faber-ledger"
-    folder.rename(folder.with_name("away"))
-    folder.write_text("")
-    done = project.faber("run", "resume", RUN)
-    assert done.returncode == 1
-    assert "move it aside" in done.stderr
 
 
 def test_a_ledger_is_no_file_to_import(project: Project) -> None:

@@ -67,49 +67,15 @@ def test_every_command_about_a_run_takes_its_work_item(project: Project, command
     assert project.faber(*command.split(), "--work-id", "7").returncode == 10
 
 
-@pytest.mark.parametrize("command", [["session-load"], ["reconstitute"]])
-def test_a_load_without_a_run_names_one_that_is_there(project: Project, command: list[str]) -> None:
-    """(spec-and-session-end remark 9)"""
-    nothing = project.faber(*command)
-    assert "--run-id <run-id> [faber-ledger session-load --run-id <run-id>]" in nothing.stderr
-    for work_id in ("258", "259"):
-        path = project.root / ".fractary/runs" / start(project, work_id) / "state.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), "status": "completed"}))
-    run_id = path.parent.name
-    state = json.loads(path.read_text())
-    path.write_text(json.dumps({**state, "started_at": "2099-01-05T14:30:22Z"}))
-    project.active_path.unlink()
-    done = project.faber(*command)
-    assert f"--run-id {run_id} [faber-ledger session-load --run-id {run_id}]" in done.stderr
-    assert "{" not in nothing.stderr + done.stderr
-
-
-def test_an_unknown_run_is_answered_without_braces(project: Project) -> None:
-    """(spec-and-session-end remark 9)"""
-    done = project.faber("session-load", "--run-id", "nowhere")
-    assert "/fractary-faber:workflow-run <work-id> [faber-ledger run start --work-id <work-id>]" in done.stderr
-    assert "{" not in done.stderr
-
-
 def test_every_command_says_that_a_prefix_is_ambiguous(project: Project) -> None:
     """(spec-and-session-end 14)"""
     runs = sorted([start(project, "258"), start(project, "259")])
     for command, code in [
         (["session-save", "--run-id"], 1),
-        (["session-end", "--run-id"], 1),
         (["session-load", "--run-id"], 1),
-        (["session-load", "--dry-run", "--run-id"], 1),
         (["reconstitute"], 1),
         (["run", "resume"], 10),
-        (["run", "finish"], 10),
-        (["workflow-run", "--resume"], 10),
         (["status"], 10),
-        (["log"], 10),
-        (["replay"], 10),
-        (["verify"], 10),
-        (["export"], 10),
-        (["project"], 10),
-        (["seal"], 10),
         (["note", "add", "text", "--run-id"], 10),
     ]:
         done = project.faber(*command, "project-")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.project import Project
 from support.sizes import few
-from support.worktrees import START, begin_project, clean_up, finish_run, list_worktrees, start_in_worktree, start_run
+from support.worktrees import START, begin_project, clean_up, finish_run, start_in_worktree, start_run
 
 
 @pytest.fixture
@@ -74,17 +74,6 @@ def test_a_rebase_in_progress_keeps_its_worktree(project: Project) -> None:
     assert "a rebase is in progress in it" in " ".join(row["why"])
 
 
-def test_a_worktree_that_git_does_not_remove_stays_with_what_git_says(project: Project, tmp_path: Path) -> None:
-    other = begin_project(tmp_path / "library")
-    tree = start_in_worktree(project, "259")
-    tree.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other.root), "lib")
-    finish_run(tree)
-    project.git("merge", "--quiet", "feature/259")
-    tree.git("submodule", "--quiet", "deinit", "--all")
-    row = clean_up(project)["project-issue-259"]
-    assert (row["action"], "submodules" in row["why"][0]) == ("kept", True), row
-
-
 # What else lies in its folder
 
 
@@ -118,14 +107,6 @@ def test_cleanup_names_the_ignored_files_that_go(project: Project) -> None:
     tree.write(".env", "SECRET=1")
     row = clean_up(project, "--dry-run")["project-issue-259"]
     assert (row["action"], row["why"][1:]) == ("would be removed", ["files that git ignores are removed with it: .env"])
-
-
-def test_a_state_that_was_changed_after_the_merge_keeps_its_worktree(project: Project) -> None:
-    tree = merged(project)
-    tree.change_state(notes="the worktree's")
-    row = clean_up(project)["project-issue-259"]
-    name = f".fractary/runs/{tree.run_id}/state.json"
-    assert (row["action"], row["why"]) == ("kept", [f"uncommitted work: {name}; commit and merge it first"])
 
 
 # What goes wrong while a worktree is made
@@ -175,43 +156,6 @@ def test_a_link_out_of_the_project_is_not_written_through(project: Project, tmp_
 
 
 # What is reported, and where
-
-
-def test_a_folder_with_a_space_is_quoted_in_what_there_is_to_run(tmp_path: Path) -> None:
-    project = begin_project(tmp_path / "my proj")
-    project.write("a part/.fractary/faber/config.json", "{}")
-    project.git("add", "-A")
-    project.git("commit", "--quiet", "-m", "A part")
-    part = Project(project.root / "a part")
-    done = part.faber("run", "start", "--work-id", "259", "--worktree")
-    assert "Next: cd '../../my-proj-issue-259/a part', and" in done.stdout, done.stdout
-
-
-def test_a_moved_clone_is_reported_with_how_to_repair_its_worktrees(project: Project) -> None:
-    tree = start_in_worktree(project, "259")
-    moved = Project(project.root.rename(project.root.with_name("moved")), project.run_id)
-    assert "`git worktree repair` in it" in tree.faber("worktree", "list").stderr
-    moved.git("worktree", "repair")
-    assert list_worktrees(moved)["project-issue-259"]["run_id"] == tree.run_id
-
-
-def test_a_worktree_without_hooks_is_reported_before_a_run_is_in_it(project: Project) -> None:
-    project.git("rm", "--quiet", "--cached", ".claude/settings.json")
-    project.git("commit", "--quiet", "-m", "Untracked settings")
-    project.git("worktree", "add", "--quiet", "../fresh", "-b", "fresh")
-    output = project.faber("doctor").stdout
-    assert f"in the worktree {project.root.with_name('fresh')} no hook runs" in output
-    assert "run `faber-ledger init` in it, and commit .claude/settings.json for the next one" in output
-
-
-def test_w_is_not_offered_where_no_worktree_can_be_made(tmp_path: Path) -> None:
-    plain = Project(tmp_path / "plain")
-    plain.root.mkdir()
-    start_run(plain, "1")
-    done = plain.faber("run", "start", "--work-id", "2")
-    assert ("WARNING: Another workflow" in done.stdout, "Enter w" in done.stdout) == (True, False)
-    plain.git("init", "--quiet")
-    assert "Enter w" not in plain.faber("run", "start", "--work-id", "2").stdout
 
 
 def test_a_session_on_another_run_of_a_worktree_keeps_it(project: Project) -> None:

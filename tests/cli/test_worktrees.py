@@ -144,20 +144,6 @@ def git_in(root: Path, *arguments: str) -> None:
     subprocess.run(["git", *arguments], cwd=root, check=True, capture_output=True)
 
 
-def test_a_work_item_that_makes_no_branch_name_is_refused_in_gits_words(project: Project) -> None:
-    done = project.faber("run", "start", "--work-id", "x.lock", "--worktree")
-    assert (done.returncode, "'feature/x.lock' is not a valid branch name" in done.stderr) == (1, True), done.stderr
-    assert not (project.root.parent / "project-issue-x.lock").exists()
-
-
-def test_a_detached_head_is_where_the_new_branch_begins(project: Project) -> None:
-    project.git("checkout", "--quiet", "--detach")
-    tree = start_in_worktree(project, "259")
-    assert tree.git("rev-parse", "HEAD") == project.git("rev-parse", "HEAD")
-    assert list_worktrees(project)["project"]["branch"] is None
-    assert "(detached)" in project.faber("worktree", "list").stdout
-
-
 # What a fresh worktree inherits
 
 
@@ -322,28 +308,6 @@ def test_a_finished_and_merged_worktree_is_removed_and_its_branch_stays(project:
     assert "removed_at" in record
 
 
-@pytest.mark.long(alone=True)
-def test_cleanups_at_the_same_time_remove_every_worktree(project: Project) -> None:
-    trees = [start_in_worktree(project, number) for number in ("300", "301", "302")]
-    for tree in trees:
-        finish_run(tree)
-        project.git("merge", "--quiet", "--strategy=ours", "--no-edit", f"feature/{tree.root.name[-3:]}")
-    command = [COMMAND, "worktree", "cleanup", "--json"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    running = [
-        subprocess.Popen(command, cwd=project.root, env=project.environment(), **pipes)  # type: ignore[call-overload]  # options in a dict
-        for _ in range(3)
-    ]
-    removed = []
-    for process in running:
-        printed, errors = process.communicate(timeout=120)
-        assert process.returncode == 0, errors
-        rows = json.loads(printed)["data"]["worktrees"]
-        removed += [os.path.basename(row["path"]) for row in rows if row["action"] == "removed"]
-    assert {*removed} == {tree.root.name for tree in trees}
-    assert {record["status"] for record in records(project)} == {"removed"}
-
-
 def test_a_run_that_git_ignores_keeps_its_worktree(tmp_path: Path) -> None:
     project = Project(tmp_path / "project")
     project.write(".gitignore", ".fractary\n")
@@ -493,19 +457,6 @@ def test_a_folder_that_was_moved_by_hand_is_found_again_after_a_repair(project: 
     }
 
 
-def test_a_worktree_that_git_has_forgotten_says_so(project: Project) -> None:
-    tree = start_in_worktree(project, "259")
-    moved = Project(tree.root.rename(tree.root.with_name("moved")), tree.run_id)
-    project.git("worktree", "prune")
-    done = moved.faber("worktree", "list")
-    assert done.returncode == 1
-    found = moved.faber("doctor").stdout
-    assert "`git worktree repair`" in found
-    for said in (done.stderr, found):
-        assert "git no longer knows this worktree" in said
-        assert "git init" not in said
-
-
 # What a merge brings into the active file
 
 
@@ -539,9 +490,3 @@ def test_finish_completes_a_released_run_and_names_what_removes_its_worktree(pro
     project.git("merge", "--quiet", "feature/259")
     assert clean_up(project)["project-issue-259"]["action"] == "removed"
     assert records(project)[0]["status"] == "removed"
-
-
-def test_finish_in_the_main_work_tree_names_no_worktree(project: Project) -> None:
-    complete_phases(project)
-    done = project.faber("run", "finish")
-    assert done.stdout == f"✓ Workflow completed: {project.run_id}\n"

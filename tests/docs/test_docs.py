@@ -117,13 +117,6 @@ def test_no_page_hides_a_command() -> None:
             )
 
 
-def test_no_error_is_shown_as_the_good_outcome_of_the_setup() -> None:
-    """(spec-and-session-end remark 2)"""
-    shown = shown_in(text_of(PROJECT / "docs/guides/HOOKS-SETUP.md"))
-    assert any(["hook session-start" in item.command for item in shown])
-    assert not [item for item in shown if "ERROR" in item.output]
-
-
 def test_the_readme_leads_from_nothing_to_a_checked_ledger() -> None:
     commands = "\n".join(item.command for item in shown_in(text_of(PROJECT / "README.md")))
     for needed in ("init", "run start", "hook session-start", "hook pre-compact", "log", "replay", "verify", "project"):
@@ -141,11 +134,6 @@ def test_the_make_targets_of_a_page_exist(page: Path) -> None:
 def test_contributing_has_every_target_that_make_help_lists() -> None:
     for target in re.findall(r"echo 'make ([\w-]+)", text_of(PROJECT / "Makefile")):
         assert f"`make {target}`" in text_of(CONTRIBUTING), target
-
-
-def test_the_check_of_a_change_runs_the_test_command_of_the_readme() -> None:
-    assert "\nmake test " in text_of(PROJECT / "README.md")
-    assert "for target in test lint" in text_of(PROJECT / ".ci" / "run")
 
 
 # What is linked and named

@@ -32,19 +32,6 @@ def begun(tmp_path: Path) -> Project:
     return project
 
 
-def test_a_missing_state_is_restored_with_every_key(tmp_path: Path) -> None:
-    project = begun(tmp_path)
-    before = project.state
-    project.state_path.unlink()
-    failed = project.faber("status")
-    assert failed.returncode == 1
-    assert f"hint: run `faber-ledger project {RUN}`, which writes one\n" in failed.stderr
-    done = project.faber("project")
-    assert (done.returncode, "restored from this clone's copy" in done.stdout) == (0, True)
-    assert project.state == before
-    project.assert_projected()
-
-
 def test_a_state_written_from_the_log_never_replaces_a_good_backup(tmp_path: Path) -> None:
     project = begun(tmp_path)
     project.state_path.unlink()
@@ -131,23 +118,6 @@ def test_a_log_that_cannot_be_read_comes_back_without_a_command(tmp_path: Path) 
     project.assert_projected()
 
 
-def test_a_missing_state_is_one_line_in_the_hook_log_with_its_way_out(tmp_path: Path) -> None:
-    project = begun(tmp_path)
-    for path in project.run.glob("state.json*"):
-        path.unlink()
-    assert project.deliver(START, client="two", pid="2").packet is not None
-    (line,) = project.log_lines
-    assert line.endswith(f"run `faber-ledger project {RUN}`, which writes one")
-    assert "StateMissing" not in line
-
-
-def test_a_packet_without_a_workflow_says_how_to_recover(tmp_path: Path) -> None:
-    state = {name: value for name, value in usual_state().items() if name != "workflow_id"}
-    packet = Project.made(tmp_path / "project", state).deliver(START).packet
-    assert packet is not None
-    assert "Recovery:\n1. Add the missing fields to the file" in packet
-
-
 def test_several_active_runs_are_named_in_json(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "project")
     project.active_path.unlink()
@@ -161,11 +131,6 @@ def test_several_active_runs_are_named_in_json(tmp_path: Path) -> None:
         assert said.stderr.rstrip().endswith("\n".join(["Name one:", *commands]))
         hint = json.loads(project.faber(name, "--json").stderr)["error"]["hint"]
         assert hint == f"name one: `faber-ledger {command} RUN`"
-
-
-def test_a_recommended_command_can_be_pasted(tmp_path: Path) -> None:
-    project = Project.made(tmp_path / "project")
-    assert "faber-ledger run start --work-id 'a b; c'" in project.faber("run", "start", "--work-id", "a b; c").stdout
 
 
 def test_a_refused_restore_makes_no_ledger_and_an_empty_ledger_counts_as_missing(tmp_path: Path) -> None:
@@ -220,21 +185,6 @@ def test_an_active_file_that_cannot_be_read_is_named_with_the_reason(tmp_path: P
         said = f".fractary/faber/.active-run-id cannot be read: {reason}"
         assert said in done.stdout + done.stderr, command
     assert any(said in line for line in [project.deliver(START).errors])
-
-
-@pytest.mark.parametrize(
-    ("what", "command"), [("a directory", "session-load"), ("a pipe", "session-save"), ("5 GB", "reconstitute")]
-)
-def test_something_else_in_place_of_the_state_is_not_called_bad_json(tmp_path: Path, what: str, command: str) -> None:
-    project = Project.made(tmp_path / "project")
-    in_place(project.state_path, what)
-    message = project.faber(command).stderr
-    assert "larger than 64 MB (5,000,000,000 bytes)" in message if what == "5 GB" else "not a regular file" in message
-    assert "invalid json" not in message.lower()
-    assert "cannot parse" not in message.lower()
-    assert "corrupted" not in message
-    packet = project.deliver(START).packet or ""
-    assert packet.startswith("❌ ERROR: Cannot read state file\n")
 
 
 def test_a_field_that_is_not_text_is_reported(tmp_path: Path) -> None:

@@ -338,16 +338,6 @@ def test_the_documents_words_are_printed(text: Text, printed: Callable[[str], Pr
     assert is_repeated == (text.situation in FAILED_BESIDE_OTHERS and text.stream == "err")
 
 
-def test_a_declined_run_leaves_nothing_and_a_confirmed_run_is_active(tmp_path: Path) -> None:
-    project = Project.made(tmp_path / "myproject", spec_state(), SPEC_RUN)
-    start_second_refused(project)
-    assert project.active_path.read_text() == f"{SPEC_RUN}\n"
-    assert not (project.run.parent / SECOND).exists()
-    start_second_agreed(project)
-    assert project.active_path.read_text() == f"{SECOND}\n"
-    assert (project.run.parent / SECOND / "ledger.db").exists()
-
-
 def test_the_question_is_repeated_until_the_answer_is_a_number_of_the_list(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "myproject", spec_state(), SPEC_RUN)
     two_runs(project)

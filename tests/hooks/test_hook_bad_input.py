@@ -17,7 +17,7 @@ from support.project import RUN, Answer, Project, usual_state
 from support.sizes import few, pair
 
 from faber_ledger.hooks.main import LONGEST_LOG
-from faber_ledger.ledger.file import APPLICATION_ID, FORMAT
+from faber_ledger.ledger.file import FORMAT
 from faber_ledger.recording.call import Call
 
 if TYPE_CHECKING:
@@ -259,17 +259,6 @@ def test_a_file_that_is_not_a_ledger_is_published_over(opened: Project, breaks: 
         assert len(opened.log_lines) == 1
         assert opened.faber("verify").returncode == 0
         opened.assert_projected()
-
-
-def test_another_programs_database_with_no_id_is_set_aside(project: Project) -> None:
-    another_programs(project.ledger_path)
-    before = project.ledger_path.read_bytes()
-    for recorded in EVERY:
-        check(project, project.deliver(recorded), said="is another program's database", packet=recorded == START)
-    (aside,) = (project.root / ".git/faber-ledger/set-aside").iterdir()
-    assert aside.read_bytes() == before
-    assert APPLICATION_ID != 0
-    project.assert_projected()
 
 
 # Workflow, git

@@ -31,11 +31,6 @@ ME = "324802ff-0231-4ac6-8eb6-c6c99574fbae"
 OTHER = "896a4fa5-ad77-46c8-a2a2-fd88bd4be979"
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project.made(tmp_path / "myproject")
-
-
 def silent(answer: Answer) -> None:
     assert (answer.code, answer.output) == (0, b"")
 
@@ -420,30 +415,6 @@ def test_a_project_without_faber_is_left_as_it_is(tmp_path: Path) -> None:
 # Another machine
 
 
-def test_a_run_goes_on_where_it_was_pulled_to(project: Project, tmp_path: Path) -> None:
-    packet(project.deliver(STARTUP, client=ME, pid="26210"))
-    silent(project.deliver(END, client=ME, pid="26210"))
-    project.git("add", "--all")
-    project.git("commit", "--quiet", "-m", "The laptop's day")
-
-    desktop = project.clone(tmp_path / "desktop" / "myproject", "desktop")
-    packet(desktop.deliver(RESUME, client=ME, pid="26210"))
-    machines = [entry["environment"]["hostname"] for entry in desktop.history]
-    assert machines == ["dev-machine-1", "desktop"]
-    assert desktop.history[1]["environment"]["cwd"] == str(desktop.root)
-    assert len({recorded["writer"] for recorded in desktop.events}) == 2
-    desktop.git("add", "--all")
-    desktop.git("commit", "--quiet", "-m", "The desktop's morning")
-
-    project.git("pull", "--quiet", str(desktop.root), "main")
-    packet(project.deliver(RESUME, client=ME, pid="26210"))
-    assert reasons(project) == ["normal", "abandoned", None]
-    silent(project.deliver(END, client=ME, pid="26210"))
-    assert reasons(project) == ["normal", "abandoned", "normal"]
-    assert project.of_type("run_adopted") == desktop.of_type("run_adopted")
-    project.assert_projected()
-
-
 # The packet
 
 
@@ -493,12 +464,3 @@ def test_a_required_artifact_that_is_missing_comes_first_and_the_others_follow(p
     (failed,) = project.of_type("artifact_failed")
     assert (failed["artifact_id"], failed["required"]) == ("orchestration-protocol", True)
     project.assert_projected()
-
-
-def test_an_optional_artifact_that_is_missing_stops_nothing(project: Project) -> None:
-    project.change_state(artifacts={"spec_path": "specs/WORK-258.md"})
-    assert packet(project.deliver(STARTUP, client=ME)).startswith(f"# FABER run {RUN}")
-    assert project.metadata["reload_count"] == 1
-    project.write("specs/WORK-258.md", "# The specification\n")
-    assert "# The specification" in packet(project.deliver(RESUME, client=ME))
-    assert project.in_context == ["workflow-state", "orchestration-protocol", "specification"]

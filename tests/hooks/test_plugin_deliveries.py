@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import pytest
 from support.plugins import plugin_environment
 from support.project import Answer, Project, answer_of
 
 START, END = "SessionStart.startup.print", "SessionEnd.other.print"
 PRE, POST = "PreCompact.auto.print", "PostCompact.auto.print"
 ME, PID = "6b7b3c2e-0231-4ac6-8eb6-c6c99574fbae", "26210"
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project.made(tmp_path / "project")
 
 
 def deliver_to_both(project: Project, recorded: str, **changes: Any) -> list[Answer]:
@@ -54,25 +47,4 @@ def test_all_four_hooks_of_plugin_and_settings_record_and_print_once(project: Pr
     assert len(project.of_type("compaction_completed")) == 2
     assert project.current is None
     assert waiting(project) == []
-    project.assert_projected()
-
-
-def test_a_clone_without_set_up_is_told_at_its_first_start(project: Project) -> None:
-    project.faber("init", "--plugin")
-    project.git("config", "--local", "--remove-section", "merge.faber-ledger")
-    answers = [*deliver_to_both(project, START, client=ME, pid=PID), *deliver_to_both(project, START, pid=PID)]
-    assert ["; not set up: " in (answer.message or "") for answer in answers].count(True) == 1
-
-
-def test_two_deliveries_that_wait_are_recorded_once_and_both_answered(project: Project) -> None:
-    project.deliver(START, client="before", pid=PID)
-    with open(project.lock_path, "a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        answers = deliver_to_both(project, START, client=ME, pid=PID)
-    assert [bool(answer.output) for answer in answers] == [True, True]
-    assert len(waiting(project)) == 2
-    assert project.faber("project").returncode == 0
-    assert waiting(project) == []
-    assert repeats(project) == 1
-    assert len(project.history) == 2
     project.assert_projected()

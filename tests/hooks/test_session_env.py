@@ -17,11 +17,6 @@ RESUME = "SessionStart.resume.interactive"
 RUN_LINE = f"export FABER_RUN_ID='{RUN}'\n"
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project.made(tmp_path / "myproject")
-
-
 def started(project: Project, path: Path | str, recorded: str = STARTUP, **changes: str) -> None:
     answer = project.deliver(recorded, env={"CLAUDE_ENV_FILE": str(path)}, **changes)
     assert (answer.code, bool(answer.packet)) == (0, True)

@@ -3,38 +3,22 @@
 from __future__ import annotations
 
 import os
-import signal
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.sample_log import CLIENT, START, WRITER, append_sample, drafts, every_type, history
+from support.sample_log import CLIENT, START, WRITER, append_sample, every_type, history
 
 from faber_ledger.ledger import file
 from faber_ledger.ledger.disk import RunLock
 from faber_ledger.ledger.encoding import HASH, PARENTS, SEQ
-from faber_ledger.ledger.errors import EventConflict, IntegrityError, LedgerError, Locked, NewerFormat, NotALedger
+from faber_ledger.ledger.errors import EventConflict, IntegrityError, LedgerError, Locked
 from faber_ledger.ledger.file import MAX_PAYLOAD_BYTES
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import rows_of, write_union
 from faber_ledger.ledger.verify import find_problems
-
-WRITER_LOOP = """
-import sys
-from faber_ledger.ledger.disk import RunLock
-from faber_ledger.ledger.log import Log
-folder, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
-for number in range(count):
-    with RunLock(folder + "/ledger.lock", 60), Log.open(folder + "/ledger.db") as log:
-        event = {"type": "run_started", "run_id": f"{name}-{number}", "workflow_id": "w", "work_id": None}
-        log.append([{"event": event}], at=1767623422.0 + number, writer=name)
-        log.commit()
-    print(number, flush=True)
-"""
 
 
 @pytest.fixture
@@ -110,32 +94,6 @@ def test_the_same_id_with_another_content_is_an_error(ledger: Path) -> None:
     assert rows(ledger) == before
 
 
-def test_eight_processes_lose_no_event(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", WRITER_LOOP, str(tmp_path)]
-    processes = [subprocess.Popen([*command, f"writer{n}", "20"], stdout=subprocess.DEVNULL) for n in range(8)]
-    assert [process.wait() for process in processes] == [0] * 8
-    with Log.read(str(tmp_path / "ledger.db")) as log:
-        events = list(log.stream())
-    assert [one["seq"] for one in events] == list(range(1, 161))
-    found = {one["event"]["run_id"] for one in events if one["event"]["type"] == "run_started"}
-    assert found == {f"writer{n}-{number}" for n in range(8) for number in range(20)}
-
-
-@pytest.mark.parametrize("acknowledged_before", [1, 9])
-def test_a_killed_writer_loses_no_acknowledged_event(tmp_path: Path, acknowledged_before: int) -> None:
-    command = [sys.executable, "-c", WRITER_LOOP, str(tmp_path), "writer", "100000"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        for _ in range(acknowledged_before):
-            process.stdout.readline()
-        process.send_signal(signal.SIGKILL)
-        acknowledged = acknowledged_before + len(process.stdout.readlines())
-    with RunLock(str(tmp_path / "ledger.lock"), 5), Log.open(str(tmp_path / "ledger.db")) as log:
-        assert len(list(log.stream())) in (acknowledged, acknowledged + 1)
-        log.append(drafts(), at=START, writer=WRITER)
-        log.commit()
-
-
 def test_waiting_for_the_lock_ends(tmp_path: Path) -> None:
     path = str(tmp_path / "ledger.lock")
     with RunLock(path, 1), pytest.raises(Locked), RunLock(path, 0.05):
@@ -201,54 +159,6 @@ def test_no_event_is_larger_than_readers_accept(ledger: Path) -> None:
 def test_a_log_opened_for_reading_cannot_be_written(ledger: Path) -> None:
     with Log.read(str(ledger)) as log, pytest.raises(sqlite3.OperationalError, match="readonly"):
         log.connection.execute("DELETE FROM head")
-
-
-def linked(path: Path) -> None:
-    path.rename(path.with_name("real.db"))
-    path.symlink_to("real.db")
-
-
-def newer(path: Path) -> None:
-    raw(path).execute("PRAGMA user_version = 99")
-
-
-def garbage(path: Path) -> None:
-    path.write_bytes(b"not a database, by any means" * 100)
-
-
-def fifo(path: Path) -> None:
-    path.unlink()
-    os.mkfifo(path)
-
-
-def missing_trigger(path: Path) -> None:
-    raw(path).execute("DROP TRIGGER event_is_never_deleted")
-
-
-@pytest.mark.parametrize(
-    ("spoil", "error", "exit_code"),
-    [
-        (linked, NotALedger, 20),
-        (newer, NewerFormat, 12),
-        (garbage, NotALedger, 20),
-        (fifo, NotALedger, 20),
-        (missing_trigger, IntegrityError, 20),
-    ],
-    ids=lambda value: getattr(value, "__name__", ""),
-)
-def test_a_file_that_is_not_a_ledger_is_neither_read_nor_written(
-    ledger: Path, spoil: object, error: type[LedgerError], exit_code: int
-) -> None:
-    assert callable(spoil)
-    spoil(ledger)
-    before = ledger.read_bytes() if ledger.is_file() else None
-    beside = sorted(ledger.parent.iterdir())
-    for opener in (Log.read, Log.open):
-        with pytest.raises(error) as raised:
-            opener(str(ledger))
-        assert raised.value.exit_code == exit_code
-    assert before == (ledger.read_bytes() if ledger.is_file() else None)
-    assert sorted(ledger.parent.iterdir()) == beside
 
 
 def test_a_new_ledger_has_its_format_in_its_header(ledger: Path) -> None:

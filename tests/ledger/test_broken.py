@@ -20,7 +20,6 @@ KINDS = {
     "another-revision": ["revision"],
     "surplus": ["surplus"],
 }
-DOCS = Path(__file__).parents[2] / "docs" / "reference" / "FILE-FORMAT.md"
 
 
 @pytest.mark.parametrize("name", KINDS)

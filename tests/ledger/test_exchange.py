@@ -213,18 +213,6 @@ def test_an_event_that_does_not_pass_is_left_out_with_its_number(project: Path) 
             assert len(list(staged.missing_in(None))) == 3, message
 
 
-def test_a_changed_line_of_an_event_that_the_log_has_is_left_out_with_its_number(project: Path) -> None:
-    lines = exported(project).splitlines(keepends=True)
-    payload = json.loads(lines[3])["payload"]
-    lines[3] = change_line(lines[3], payload={**payload, "size_bytes": 1})
-    done = faber(project, "import", "-", content=b"".join(lines))
-    assert (done.returncode, done.stdout.decode()) == (
-        0,
-        f"{RUN}: 0 events imported, {LINES - 1} of {LINES} known already, 1 left out\n",
-    )
-    assert done.stderr.startswith(b"line 4: it is left out: its hash does not match what it says")
-
-
 def test_the_command_names_every_damaged_line_and_shows_no_control_character(project: Path, empty: Path) -> None:
     lines = exported(project).splitlines(keepends=True)
     lines[1], lines[4] = b"\x1b]0;owned\x07\n", b"\x1b[2J\n"

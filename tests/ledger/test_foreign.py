@@ -131,15 +131,6 @@ def test_a_journal_that_came_along_is_not_played(ledger: Path) -> None:
     assert {path.name: path.read_bytes() for path in ledger.parent.iterdir()} == before
 
 
-@pytest.mark.parametrize("share", [0.1, 0.999])
-def test_a_truncated_file_is_refused(ledger: Path, share: float) -> None:
-    whole = ledger.read_bytes()
-    ledger.write_bytes(whole[: int(len(whole) * share)])
-    with pytest.raises(IntegrityError):
-        write_union([str(ledger)], f"{ledger}.out")
-    assert [path.name for path in ledger.parent.iterdir()] == ["ledger.db"]
-
-
 BOMB = "'{\"a\":[[]' || replace(hex(zeroblob(10000000)), '00', ',[],[]') || ']}'"
 
 

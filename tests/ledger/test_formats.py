@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 from support.sample_log import append_sample
 
 from faber_ledger.ledger import file
-from faber_ledger.ledger.disk import RunLock
 from faber_ledger.ledger.errors import IntegrityError, NewerFormat, RunNotFound
 from faber_ledger.ledger.log import Log
 from faber_ledger.migrations import upgrade
@@ -89,14 +87,6 @@ def test_an_upgrade_keeps_every_event(ledger: Path) -> None:
         Log.read(str(ledger))
 
 
-@pytest.mark.usefixtures("scripts")
-def test_a_dry_run_upgrades_only_a_copy(ledger: Path) -> None:
-    before = ledger.read_bytes()
-    assert migrate_file(str(ledger), str(ledger.with_name("ledger.lock")), dry_run=True) == Outcome(1, 2)
-    assert ledger.read_bytes() == before
-    assert {path.name for path in ledger.parent.glob("ledger*")} == {"ledger.db", "ledger.lock"}
-
-
 @pytest.mark.parametrize(
     "mistake",
     [
@@ -114,45 +104,6 @@ def test_a_failed_upgrade_does_not_change_the_ledger(ledger: Path, scripts: str,
         migrate_file(str(ledger), str(ledger.with_name("ledger.lock")))
     assert ledger.read_bytes() == before
     assert {path.name for path in ledger.parent.glob("ledger*")} == {"ledger.db", "ledger.lock"}
-
-
-def test_a_changed_event_is_seen_before_the_copy_replaces_the_ledger(ledger: Path, scripts: str) -> None:
-    changes = """
-    for text in (
-        "DROP TRIGGER event_is_never_updated",
-        "UPDATE event SET hash = x'00' WHERE seq = 3",
-        "CREATE TRIGGER event_is_never_updated BEFORE UPDATE ON event\\nBEGIN\\n"
-        "  SELECT RAISE(ABORT, 'an event is never updated');\\nEND",
-    ):
-        op.get_bind().exec_driver_sql(text)
-"""
-    before = ledger.read_bytes()
-    Path(scripts, "ledger", "0002.py").write_text(SECOND + changes)
-    with pytest.raises(IntegrityError, match="would change event"):
-        migrate_file(str(ledger), str(ledger.with_name("ledger.lock")))
-    assert ledger.read_bytes() == before
-
-
-@pytest.mark.usefixtures("scripts")
-def test_nothing_runs_in_an_older_ledger_whose_schema_is_not_its_formats(ledger: Path) -> None:
-    sqlite3.connect(ledger).execute("CREATE TRIGGER forge AFTER INSERT ON head BEGIN DELETE FROM projection; END")
-    with pytest.raises(IntegrityError, match=re.escape(f"{ledger} does not have")):
-        migrate_file(str(ledger), str(ledger.with_name("ledger.lock")))
-
-
-@pytest.mark.usefixtures("scripts")
-def test_a_killed_upgrades_leftovers_do_not_stop_the_next(ledger: Path) -> None:
-    ledger.with_name("ledger.db.migrating").write_text("half a copy")
-    ledger.with_name("ledger.db.migrating-journal").write_text("and its journal")
-    assert migrate_file(str(ledger), str(ledger.with_name("ledger.lock"))) == Outcome(1, 2)
-    assert {path.name for path in ledger.parent.glob("ledger*")} == {"ledger.db", "ledger.lock"}
-
-
-@pytest.mark.usefixtures("scripts")
-def test_an_upgrade_waits_for_the_runs_lock(ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upgrade, "LOCK_SECONDS", 0.05)
-    with RunLock(str(ledger.with_name("ledger.lock")), 1), pytest.raises(Exception, match="another process has held"):
-        migrate_file(str(ledger), str(ledger.with_name("ledger.lock")))
 
 
 def test_a_ledger_of_a_newer_format_or_none_is_refused(ledger: Path) -> None:

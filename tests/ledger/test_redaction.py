@@ -136,16 +136,6 @@ def test_a_writers_own_redaction_is_undone_by_it_alone(tmp_path: Path, said: str
     assert gone_in(path) == ({name} if is_gone else set())
 
 
-def test_a_redaction_is_not_redacted(tmp_path: Path) -> None:
-    path = str(tmp_path / "a.db")
-    name = sample(tmp_path / "a.db")["note_recorded"]
-    forge(path, forge(path, name))
-    assert gone_in(path) == {name}
-    redaction = next(row[1] for row in rows(path) if row[2] == "event_redacted")
-    with Log.read(path) as log, pytest.raises(UsageFailed):
-        plan_redaction(log, redaction, None)
-
-
 @pytest.mark.parametrize(
     "said", [{"fields": ["text"], "remains": {}}, {"event_id": 7}, {"reason": 7}, {"supersedes": []}]
 )

@@ -6,7 +6,6 @@ import itertools
 import json
 import shutil
 import tempfile
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from support.command import COMMAND, run_command
 from support.forging import forge
 from support.sample_log import START, append_sample, every_type
 from support.sizes import pick
-from support.worked_clones import EVENTS, Clones, Work, blocks, do_work, rows, unite, worked, write
+from support.worked_clones import Work, blocks, do_work, rows, unite, worked, write
 
 from faber_ledger.ledger.encoding import INSERT, compute_hash, payload_hash
 from faber_ledger.ledger.errors import UnionConflict
@@ -168,24 +167,6 @@ def test_a_log_that_lacks_an_early_event_unites_and_gets_it_back(ledger: Path, t
 
 
 # Long logs
-
-
-def test_uniting_a_long_log_needs_memory_for_its_hashes_only(tmp_path: Path) -> None:
-    made = Clones(tmp_path, [0, 0], [1, 2])
-    count, size = 1500, 4000
-    note: Any = {**EVENTS[5], "error": "x" * size}
-    with Log.open(made.paths[0]) as log:
-        log.append([{"event": note}] * count, at=START, writer="w")
-        log.commit()
-    made.pull(1, 0)
-    for clone in (0, 1):
-        made.append(clone, 0, 0)
-    tracemalloc.start()
-    write_union(made.paths, str(tmp_path / "out.db"))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert len(rows(str(tmp_path / "out.db"))) == count + 2
-    assert peak < count * 600
 
 
 # What two sides' sessions come to

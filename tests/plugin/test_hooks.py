@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,11 +42,6 @@ def call(project: Project, recorded: str) -> Answer:
     (group,) = HOOKS[recorded.partition(".")[0]]
     (handler,) = group["hooks"]
     return run_handler(project, recorded, handler, plugin_environment(project))
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project.made(tmp_path / "project")
 
 
 def test_a_session_is_recorded_and_its_context_given(project: Project) -> None:

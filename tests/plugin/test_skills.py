@@ -6,7 +6,6 @@ import json
 import os
 import shlex
 import subprocess
-from pathlib import Path
 
 import pytest
 from support.command import COMMAND
@@ -21,11 +20,6 @@ HOSTILE = """It's "quoted" `touch bad` $(touch bad) $HOME; touch bad && touch ba
 END
 \\ 'a' \\' !`touch bad` $ARGUMENTS <text> 'TEXT' \\n EOF é
 -- --kind summary"""
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project.made(tmp_path / "project")
 
 
 def shell(project: Project, command: str, path: str | None = None) -> str:
@@ -94,11 +88,6 @@ def test_what_only_reads_changes_nothing(project: Project, name: str, words: str
     assert {path: path.read_bytes() for path in project.run.iterdir() if path.is_file()} == before
 
 
-def test_the_user_says_how_much_of_what_happened(project: Project) -> None:
-    project.deliver(STARTUP, client=CLIENT)
-    assert len(skill(project, "what-happened", "-n 2").splitlines()) == 2
-
-
 # What the model is told of a failure
 
 
@@ -106,15 +95,6 @@ def test_the_user_says_how_much_of_what_happened(project: Project) -> None:
 @pytest.mark.parametrize("name", few(EVERY, 2))
 def test_a_wrong_option_reaches_the_model(project: Project, name: str) -> None:
     assert "error: no such option '--nonsense'" in skill(project, name, "--nonsense")
-
-
-@pytest.mark.parametrize("name", ["session-load", "what-happened"])
-def test_a_run_that_is_not_there_reaches_the_model(project: Project, name: str) -> None:
-    project.active_path.unlink()
-    named = "--run-id missing" if name == "session-load" else "missing"
-    said = skill(project, name, named)
-    assert "missing" in said
-    assert "rror" in said or "❌" in said or "no run" in said
 
 
 @pytest.mark.long

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
-
 import pytest
 
 from faber_ledger.ledger.command_errors import UsageFailed
@@ -24,12 +22,6 @@ def test_the_option_comes_before_the_variable_and_that_before_the_users_configur
     assert str(found) == "postgresql://three/c"
 
 
-def test_without_any_the_error_names_all_three() -> None:
-    with pytest.raises(UsageFailed, match="no server is named") as raised:
-        find_address(None, {}, None, PATH)
-    assert all(place in raised.value.hint for place in ("--url", "FABER_LEDGER_URL", "user's configuration"))
-
-
 @pytest.mark.parametrize(
     "url",
     [
@@ -47,24 +39,6 @@ def test_a_password_in_the_option_is_refused_and_elsewhere_kept_to_itself(url: s
     assert SECRET in address.parameters.values()
     said = [str(address), repr(address), raised.value.message, raised.value.hint]
     assert not any("hunter2" in one for one in said)
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        f"mysql://alice:{QUOTED}@db/ledger",
-        f"postgresql://alice:{SECRET}@db/ledger",  # not quoted
-        f"postgresql://alice:{QUOTED}@db:port/ledger?sslmode",
-        f"postgresql://alice:{QUOTED}@db/ledger?nosuch={QUOTED}",
-        f"postgresql://alice:{QUOTED}@[db/ledger",
-        f"host=db password={QUOTED}",
-        "postgresql://alice:hunter2%00@db/ledger",
-    ],
-)
-def test_a_url_that_is_none_is_refused_without_being_repeated(url: str) -> None:
-    with pytest.raises(UsageFailed, match="FABER_LEDGER_URL is not a PostgreSQL URL") as raised:
-        find_address(None, {"FABER_LEDGER_URL": url}, None, PATH)
-    assert "hunter2" not in f"{raised.value.hint} {''.join(traceback.format_exception(raised.value))}"
 
 
 def test_what_a_url_says_beside_the_place_passes_through() -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-from support.server_rows import FIRST, as_row, note, put, put_state, stored
+from support.server_rows import FIRST, note, put, put_state, stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -78,24 +78,6 @@ def test_triggers_stop_the_owner_too(database: Database) -> None:
     before = everything(database)
     assert passing(database, None, psycopg.errors.RestrictViolation, CHANGES) == []
     assert everything(database) == before
-
-
-def test_an_event_that_is_there_is_left_as_it_is(database: Database, alice: Login) -> None:
-    first = note("first")
-    with database.connect(alice) as connection:
-        put(connection, FIRST, first)
-        connection.commit()
-        before = everything(database)
-        put(connection, FIRST, first, (*first[:-1], bytes(32)))
-    assert everything(database) == before
-
-
-def test_an_event_is_kept_byte_for_byte(database: Database, alice: Login) -> None:
-    row = note("größer\\n\u0000\u2028😀\ud7ff")
-    with database.connect(alice) as connection:
-        put(connection, FIRST, row)
-    (found,) = [as_row(one) for one in stored(database) if one["id"] == row[1]]
-    assert found == row
 
 
 WRONG: tuple[dict[str, Any], ...] = (

@@ -11,6 +11,7 @@ from support.project import Project
 from faber_ledger.migrations.server_upgrade import list_revisions
 
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
 
     from support.postgres import Database, Login
@@ -154,8 +155,90 @@ def test_without_the_extra_one_line_says_so(project: Project, tmp_path: Path) ->
     assert project.faber("status", env=env).returncode == 0
 
 
-def test_a_newer_server_is_not_touched(project: Project, database: Database) -> None:
+# What a login that sees no project is told, and what is said of roles and groups
+
+
+@pytest.fixture
+def ann(project: Project, database: Database) -> Login:
+    """The login that has pushed first."""
+    login = database.login("ann")
+    assert ask(project, database, login, "sync", "--all").returncode == 0
+    return login
+
+
+def ask(project: Project, database: Database, login: Login | None, *words: str) -> subprocess.CompletedProcess[str]:
+    url = database.admin if login is None else database.url(login)
+    return project.faber(*words, env={"FABER_LEDGER_URL": url})
+
+
+def run_sql(database: Database, statement: str) -> None:
     with database.connect() as connection:
-        connection.execute("UPDATE faber_ledger.alembic_version SET version_num = '9999'")
-    code, _, errors = db(project, database, "upgrade")
-    assert (code, "9999" in errors, "upgrade faber-ledger on this machine" in errors) == (12, True, True)
+        connection.execute(statement.encode())
+
+
+def test_a_login_that_sees_no_project_is_told_so_and_whom_to_ask(
+    project: Project, database: Database, ann: Login
+) -> None:
+    stranger = database.login("stranger")
+    words: tuple[str, ...]
+    said = f"the role {stranger.role} sees no project"
+    wanted = f"an admin of the project, or the owner of the database, runs `faber-ledger db admit {stranger.role}`"
+    for words in (("fleet",), ("fleet", "--open"), ("search", "cents"), ("db", "members")):
+        done = ask(project, database, stranger, *words)
+        assert (done.returncode, done.stdout) == (14, ""), words
+        assert done.stderr.startswith(f"error: {said}"), words
+        assert f"hint: {wanted}" in done.stderr, words
+    for words in (("sync",), ("fleet", "--project", "project")):
+        done = ask(project, database, stranger, *words)
+        assert done.returncode == 14, words
+        assert "faber-ledger db admit" in done.stderr, words
+
+
+def test_who_admits_before_the_first_push_is_sent_to_it(project: Project, database: Database) -> None:
+    ann, ben = database.login("ann"), database.login("ben")
+    done = ask(project, database, ann, "db", "admit", ben.role)
+    assert done.returncode == 14
+    assert f"the role {ann.role} sees no project {PROJECT}" in done.stderr
+    assert "if nobody has pushed it yet, `faber-ledger sync` makes it" in done.stderr
+    assert ask(project, database, ann, "sync", "--all").returncode == 0
+    assert ask(project, database, ann, "db", "admit", ben.role).returncode == 0
+
+
+def test_whoever_a_group_lets_in_is_not_said_to_be_out(project: Project, database: Database, ann: Login) -> None:
+    ben, team = database.login("ben"), database.login("team", "IN ROLE faber_ledger_member")
+    run_sql(database, f"GRANT {team.role} TO {ben.role}")
+    assert ask(project, database, ann, "db", "admit", team.role).returncode == 0
+    for was_member in (False, True):
+        if was_member:
+            assert ask(project, database, ann, "db", "admit", ben.role).returncode == 0
+        done = ask(project, database, ann, "db", "expel", ben.role)
+        assert (done.returncode, "no longer a member itself" in done.stderr) == (1, was_member)
+        assert f"still sees this project: it has the rights of {team.role}\n" in done.stderr
+        refused = ask(project, database, ann, "db", "expel", ben.role, "--json")
+        error = json.loads(refused.stderr)["error"]
+        assert (refused.returncode, error["code"], error["through"]) == (1, "still_seen", [team.role])
+        assert "no longer sees this project" not in done.stdout
+        assert ask(project, database, ben, "fleet").returncode == 0
+    run_sql(database, f"REVOKE {team.role} FROM {ben.role}")
+    done = ask(project, database, ann, "db", "expel", ben.role)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{ben.role} was not admitted\n", "")
+    assert "sees no project" in ask(project, database, ben, "fleet").stderr
+
+
+def test_a_project_that_loses_its_last_admin_says_so(project: Project, database: Database, ann: Login) -> None:
+    ben = database.login("ben")
+    assert ask(project, database, ann, "db", "admit", "--admin", ben.role).returncode == 0
+    done = ask(project, database, ann, "db", "expel", ann.role)
+    assert (done.returncode, done.stderr) == (0, "")
+    for login in (ben, None):
+        done = ask(project, database, login, "db", "expel", ben.role)
+        assert (done.returncode, f"{ben.role} is the only admin of this project" in done.stderr) == (1, True)
+        assert "hint: make another one with `faber-ledger db admit --admin ROLE`, or add --yes" in done.stderr
+    assert ben.role in ask(project, database, ben, "db", "members").stdout
+    done = ask(project, database, ben, "db", "expel", ben.role, "--yes", "--json")
+    assert done.returncode == 0
+    (warning,) = json.loads(done.stdout)["data"]["warnings"]
+    assert "this project has no admin now" in warning
+    assert "faber-ledger db admit --admin ROLE" in warning
+    assert ask(project, database, None, "db", "admit", "--admin", ann.role).returncode == 0
+    assert ask(project, database, ann, "db", "admit", ben.role).returncode == 0

@@ -56,20 +56,6 @@ def test_parents_of_many_megabytes_and_what_is_asked_for_again_come_in_batches(
     assert "and 2 more" in done.stderr
 
 
-@pytest.mark.parametrize("column", ["parents", "payload"])
-def test_an_event_that_is_larger_than_any_is_refused_by_name(team: Team, column: str) -> None:
-    first, second, _ = team.clones
-    team.synced(first)
-    before = team.export(second)
-    larger = {"parents": "decode(repeat('ab', 524320), 'hex')", "payload": "repeat('x', 8388609)"}
-    columns = [f"{larger[column]} AS {column}" if name == column else name for name in PLACED]
-    with lying(team.database, f"SELECT {', '.join(columns)} FROM honest", "events_after"):
-        done = team.sync(second, "--fetch")
-    assert (done.returncode, done.stdout) == (14, "")
-    assert f": event {first.events[0]['id']}, its {column} is larger than any" in done.stderr
-    assert team.export(second) == before
-
-
 def test_positions_without_an_end_are_followed_to_the_newest_that_was_asked_for(team: Team) -> None:
     first, second, _ = team.clones
     team.synced(first)

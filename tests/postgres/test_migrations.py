@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import threading
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -17,7 +16,6 @@ from support.sizes import few
 
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.redaction import without_payload
-from faber_ledger.migrations.server_upgrade import list_revisions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -152,26 +150,6 @@ def test_an_upgrade_that_fails_leaves_nothing_behind(empty: Database) -> None:
         empty.cluster.upgrade(empty.admin_url)
     tables = "SELECT relname FROM pg_class WHERE relnamespace = 'faber_ledger'::regnamespace AND relkind IN ('r', 'S')"
     assert ask(empty, tables) == [("redaction",)]
-
-
-def test_two_upgrades_at_once_are_one(empty: Database) -> None:
-    failures: list[BaseException] = []
-
-    def upgrade() -> None:
-        try:
-            empty.cluster.upgrade(empty.admin_url)
-        except BaseException as error:  # noqa: BLE001  # for the main thread
-            failures.append(error)
-
-    threads = [threading.Thread(target=upgrade) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert failures == []
-    newest = [(list_revisions()[-1].id,)]
-    assert ask(empty, "SELECT version_num FROM faber_ledger.alembic_version") == newest
-    forget_roles(empty)
 
 
 @pytest.mark.long

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
     import psycopg
     from support.postgres import Database, Login
 
-WRITERS = 4
-ROUNDS = 12
 DEADLINE = 30  # seconds, after which a test fails instead of hanging
 BLOCKED = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 
@@ -86,45 +83,6 @@ def test_a_writer_of_another_project_does_not_wait(database: Database, alice: Lo
         put(quick, SECOND, note("quick"))
         quick.commit()
         assert len(news(quick, 0, SECOND)) == 1
-
-
-def test_a_reader_who_follows_misses_nothing(database: Database, alice: Login) -> None:
-    start = threading.Barrier(WRITERS + 1)
-    done = threading.Event()
-
-    def write(number: int) -> list[str]:
-        written = []
-        with database.connect(alice) as connection:
-            start.wait(DEADLINE)
-            for step in range(ROUNDS):
-                rows = [note(f"{number} {step}") for _ in range(1 + (number + step) % 3)]
-                for row in rows:
-                    put(connection, FIRST, row)
-                    connection.execute("SELECT pg_sleep(0.002)")  # held open, so that transactions overlap
-                if step % 5 == 4:
-                    connection.rollback()  # leaves a gap in the positions, and nobody waits for it
-                    continue
-                connection.commit()
-                written += [row[1] for row in rows]
-        return written
-
-    def follow() -> list[tuple[int, str]]:
-        seen: list[tuple[int, str]] = []
-        with database.connect(alice, autocommit=True) as connection:
-            start.wait(DEADLINE)
-            while True:
-                is_last = done.is_set()
-                seen += news(connection, seen[-1][0] if seen else 0)
-                if is_last:
-                    return seen
-
-    with ThreadPoolExecutor(WRITERS + 1) as pool:
-        reading = pool.submit(follow)
-        written = [one.result(DEADLINE) for one in [pool.submit(write, number) for number in range(WRITERS)]]
-        done.set()
-        seen = reading.result(DEADLINE)
-    assert sorted(name for _, name in seen) == sorted(name for names in written for name in names)
-    assert len(seen) == len({position for position, _ in seen})
 
 
 def test_a_stranger_holds_no_project_up(database: Database, alice: Login) -> None:

@@ -68,13 +68,6 @@ def test_a_configured_server_is_asked_for_a_run_that_is_not_here(team: Team, fre
     assert (missing.returncode, "there is no run no-such-run" in missing.stderr) == (10, True)
 
 
-def test_an_event_that_no_ledger_takes_is_counted(team: Team, fresh: Project) -> None:
-    team.put(team.forged(team.clones[0], hash=bytes(32)))
-    done = resume(team, fresh, RUN)
-    assert done.returncode == 0
-    assert f"{RUN}: 1 event of the server left out: `faber-ledger sync {RUN}` says why" in done.stderr
-
-
 def test_without_the_server_this_clone_decides(team: Team, fresh: Project) -> None:
     nowhere = {"FABER_LEDGER_URL": "postgresql:///x?host=/nowhere"}
     here = team.clones[1].faber("run", "resume", RUN, env=nowhere)

@@ -7,7 +7,7 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
-from support.postgres import Login, started_server
+from support.postgres import started_server
 
 from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable
 from faber_ledger.ledger.errors import LedgerError, NewerFormat
@@ -54,15 +54,6 @@ def test_no_statement_is_prepared_on_the_server(database: Database) -> None:
                 assert found.fetchone() == (0,)
 
 
-def test_a_wrong_password_and_an_unknown_role_are_refused_without_saying_the_password(database: Database) -> None:
-    login = database.login()
-    for wrong in (Login(login.role, "wrong-hunter2"), Login("nobody_has_this_role", "wrong-hunter2")):
-        with pytest.raises(ServerRefused, match="password") as raised, open_server(address_of(database.url(wrong))):
-            pass
-        assert raised.value.exit_code == 14
-        assert "hunter2" not in f"{raised.value} {raised.value.hint}"
-
-
 def test_a_database_that_is_not_there_is_refused_by_name(cluster: Cluster) -> None:
     url = cluster.admin.set(database="no_such_ledger").render_as_string(hide_password=False)
     with pytest.raises(ServerRefused, match="no_such_ledger") as raised, open_server(address_of(url)):
@@ -96,17 +87,6 @@ def test_a_server_without_a_schema_or_with_an_older_one_names_the_upgrade(databa
     assert "faber-ledger db upgrade" in raised.value.hint
     with open_server(address, has_schema=False) as server, server.transaction() as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)
-
-
-def test_a_server_of_an_older_program_asks_for_its_own_upgrade(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("faber_ledger.postgres.server.REVISIONS", ("0001", "0002", "0003", "0004"))
-    with database.connect() as connection:
-        connection.execute("UPDATE faber_ledger.alembic_version SET version_num = '0003'")
-    with pytest.raises(ServerRefused, match=r"0003.*0004") as raised, open_server(address_of(database.admin)):
-        pass
-    assert "faber-ledger db upgrade" in raised.value.hint
 
 
 def test_a_connection_that_the_server_ends_is_unavailable_and_is_made_again(database: Database) -> None:

@@ -9,7 +9,6 @@ import subprocess
 import threading
 from pathlib import Path
 
-import pytest
 from support.command import COMMAND
 from support.project import RUN, Project, heed_interrupts
 from support.team_server import Team
@@ -110,14 +109,6 @@ class Watching:
         assert self.process.stdout is not None
         return self.process.stdout.readline()
 
-    def lines_until(self, text: str) -> list[str]:
-        """Return the lines up to the one that has a text."""
-        lines = [self.next_line()]
-        while text not in lines[-1]:
-            assert lines[-1], lines
-            lines.append(self.next_line())
-        return lines
-
     def interrupt(self) -> str:
         """Press Ctrl-C; return what was printed since."""
         self.process.send_signal(signal.SIGINT)
@@ -145,44 +136,3 @@ def test_a_watch_that_never_worked_ends_where_the_server_refuses(team: Team) -> 
     with team.database.connect() as connection:
         connection.execute(f'ALTER ROLE "{team.login.role}" NOLOGIN'.encode())
     assert team.sync(team.clones[0], "--watch", "1").returncode == 14
-
-
-@pytest.mark.long(alone=True)
-def test_a_watch_names_a_conflict_only_where_something_was_exchanged(team: Team) -> None:
-    first, second, _ = team.clones
-    team.synced(second)
-    row = team.forged(first, id="01KE0000000000000000000001")
-    team.put(row)
-    team.forge_into(second, id=row["id"], text="another")
-    watching = Watching(second, FABER_LEDGER_URL=team.url)
-    said = watching.lines_until("1 conflict")
-    assert [line for line in said if "has another content" in line]
-    for number in range(3):  # rounds
-        assert first.faber("note", "add", f"another {number}").returncode == 0
-        assert team.sync(first, "--push").returncode == 0
-        fetched = watching.lines_until("1 event fetched")
-        assert len([line for line in fetched if "has another content" in line]) == 1, fetched
-    watching.interrupt()
-
-
-@pytest.mark.parametrize(
-    ("option", "code", "said"),
-    [
-        ("foo=bar", 2, "is not a PostgreSQL URL that libpq understands"),
-        ("port=many", 13, "many"),
-        ("service=nothere", 13, "nothere"),
-    ],
-)
-def test_an_option_of_the_url_that_does_not_fit_is_named(team: Team, option: str, code: int, said: str) -> None:
-    url = f"postgresql://ann@127.0.0.1:{Deaf().listener.getsockname()[1]}/ledger?{option}"
-    done = team.clones[0].faber("fleet", env={"FABER_LEDGER_URL": url})
-    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
-
-
-def test_a_login_without_a_password_is_refused_in_libpqs_own_words(team: Team) -> None:
-    login = team.database.login()
-    url = team.url.replace(f"{team.login.role}:{team.login.password}", login.role)
-    done = team.clones[0].faber("fleet", env={"FABER_LEDGER_URL": url, "PGPASSWORD": None, "HOME": "/nowhere"})
-    assert done.returncode == 14, done.stderr
-    assert "no password supplied" in done.stderr
-    assert "hint: check the password (PGPASSWORD, ~/.pgpass)" in done.stderr

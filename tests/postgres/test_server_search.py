@@ -80,20 +80,6 @@ def test_nothing_of_a_project_is_found_by_a_role_that_does_not_see_it(project: P
                 assert found.fetchall() == []
 
 
-def test_projects_are_chosen_by_id_or_name(project: Project, database: Database, tmp_path: Path) -> None:
-    member = database.login()
-    put_project(database, member, project)
-    other = Project.made(tmp_path / "other", {}, "elsewhere")
-    add_run(other, "elsewhere", None, {**NOTE, "text": "another gateway"})
-    put_project(database, member, other, SECOND, "bank")
-    url = database.url(member)
-    runs = {name: asked(project, url, "search", "gateway", *name)["runs"] for name in [(), ("--project", "bank")]}
-    assert [group["run_id"] for group in runs[()]] == ["newer", "older", "elsewhere"]
-    assert [group["run_id"] for group in runs["--project", "bank"]] == ["elsewhere"]
-    for name in (SECOND, SECOND[:8].lower()):
-        assert asked(project, url, "search", "gateway", "--project", name)["projects"] == {SECOND: "bank"}
-
-
 def test_a_redacted_event_is_never_found_nor_the_states_of_its_run(project: Project, database: Database) -> None:
     member = database.login()
     put_project(database, member, project)

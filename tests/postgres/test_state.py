@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.postgres import Cluster, fresh_database
 from support.project import RUN
 from support.server_rows import FIRST, put_state, stored
 from support.team_server import Team
 from support.team_server import fresh as make_fresh
 
-from faber_ledger.migrations import upgrade
-from faber_ledger.migrations.server_upgrade import upgrade_server
 from faber_ledger.projections.fold import NAMES
 
 if TYPE_CHECKING:
@@ -22,7 +18,6 @@ if TYPE_CHECKING:
 
     from support.postgres import Database
 
-CLIENTS = 16
 NOON, EVENING = "2026-01-05T12:00:00Z", "2026-01-05T18:00:00Z"
 
 
@@ -82,14 +77,6 @@ def test_an_older_state_that_git_puts_back_is_not_pushed(team: Team) -> None:
     first.change_state(current_phase="build", updated_at="2026-02-01T10:59:59Z")
     assert team.synced(first)["state"] is None
     assert on_server(team)["current_phase"] == "evaluate"
-
-
-def test_a_state_that_the_server_has_lost_is_pushed_again(team: Team) -> None:
-    first = team.clones[0]
-    team.synced(first)
-    with team.database.connect() as connection:
-        connection.execute("DELETE FROM faber_ledger.state")
-    assert team.synced(first)["state"] == "pushed"
 
 
 @pytest.mark.parametrize(
@@ -190,25 +177,3 @@ def test_a_link_in_the_place_of_a_state_is_neither_followed_nor_replaced(team: T
     second.state_path.symlink_to(outside)
     assert "is left out" in team.sync(second).stderr
     assert (second.state_path.is_symlink(), outside.read_bytes()) == (True, before)
-
-
-def test_an_upgrade_keeps_the_newest_document_of_each_run(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A server of an older program had several documents of a run."""
-    before = tmp_path / "migrations"
-    shutil.copytree(upgrade.SCRIPTS, before, ignore=shutil.ignore_patterns("0003*", "__pycache__"))
-    with fresh_database(cluster, is_upgraded=False) as database:
-        with database.connect() as connection, monkeypatch.context() as older:
-            older.setattr(upgrade, "SCRIPTS", str(before))
-            assert upgrade_server(connection).after == "0002"
-        with database.connect(database.login()) as connection:
-            connection.execute("SELECT faber_ledger.register_project(%s, 'app')", [FIRST])
-            for name, run_id, at in (("a", RUN, EVENING), ("b", RUN, NOON), ("c", "other", "zzz")):
-                connection.execute(
-                    "SELECT faber_ledger.push_document(%s, %s, %s, '', '{}', %s, %s, 'w')",
-                    [FIRST, run_id, name, f"of {name}", at],
-                )
-        with database.connect() as connection:
-            assert upgrade_server(connection).before == "0002"
-        assert {row["content"]: row["at"] for row in stored(database, "state")} == {"of a": "", "of c": ""}

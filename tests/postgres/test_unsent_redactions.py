@@ -53,15 +53,6 @@ def test_a_run_that_only_came_from_the_server_is_known_to_be_there(team: Team) -
     assert STILL_THERE in redact_alone(second, name).stderr
 
 
-def test_a_push_that_did_not_end_counts(team: Team) -> None:
-    first = team.clones[0]
-    name = note(first)
-    with team.database.connect() as owner:
-        owner.execute("REVOKE EXECUTE ON FUNCTION faber_ledger.push_events FROM faber_ledger_member")
-    assert team.sync(first).returncode == 14
-    assert STILL_THERE in redact_alone(first, name).stderr
-
-
 def test_a_run_that_was_never_exchanged_is_on_no_server(team: Team) -> None:
     first = team.clones[0]
     name = note(first)

@@ -24,7 +24,6 @@ AMBIGUOUS = [
     "127.0.0.1:1/ledger?password=hun@ter2",
     "127.0.0.1:hun,127.0.0.2:ter2/ledger",
 ]
-COMMANDS = [("fleet",), ("sync",), ("search", "cents"), ("db", "members"), ("run", "resume", "no-such-run")]
 
 
 @pytest.fixture
@@ -64,14 +63,6 @@ def test_the_configuration_shows_which_server_commands_talk_to(project: Project)
     assert "  server postgresql://ann@db/ledger\n" in done.stdout
     data = json.loads(project.faber("config", "show", "--json", env=variable).stdout)["data"]
     assert (data["server"], data["server_from"]) == ("postgresql://ben:***@other/ledger", "FABER_LEDGER_URL")
-
-
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_no_command_asks_such_a_server_or_prints_its_password(project: Project, words: tuple[str, ...]) -> None:
-    done = project.faber(*words, env={"FABER_LEDGER_URL": f"postgresql://{AMBIGUOUS[0]}"})
-    assert done.returncode == 2, done.stderr
-    assert "FABER_LEDGER_URL is not a PostgreSQL URL that can be read in one way" in done.stderr
-    assert "ter2" not in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(

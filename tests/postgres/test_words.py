@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.searching import EVENTS, STATE
-from support.sizes import pick
 
 from faber_ledger.cli.reports.search import event_texts, state_texts
-from faber_ledger.files.word_query import LONGEST_WORD, parse_query, words_of
+from faber_ledger.files.word_query import LONGEST_WORD, words_of
 from faber_ledger.ledger.encoding import canonical
 
 if TYPE_CHECKING:
@@ -88,24 +86,3 @@ def test_what_postgresql_does_not_know_hides_no_other_word(database: Database, t
     found = asked(database, "event_words", PROJECT, "note_recorded", json.dumps({"text": text}))
     assert found is not None
     assert f"{PROJECT}=heron" in found
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("seed", range(pick(1, 3)))
-def test_a_query_means_what_websearch_to_tsquery_means(database: Database, seed: int) -> None:
-    chance = random.Random(seed)
-    words = ["red", "blue", "heron"]
-
-    def item() -> str:
-        some = " ".join(chance.choices(words, k=chance.choice([1, 1, 2])))
-        return chance.choice([f'"{some}"', some.replace(" ", "_")])  # of both, the second is a phrase, too
-
-    with database.connect() as connection:
-        for _ in range(1000):
-            query = " ".join([item() for _ in range(chance.randint(1, 4))])
-            text = " ".join(chance.choices([*words, "Red", "or"], k=chance.randint(0, 6)))
-            has_match = parse_query(query).find([text]) is not None
-            row = connection.execute(
-                "SELECT to_tsvector('simple', %s) @@ websearch_to_tsquery('simple', %s)", (text, query)
-            ).fetchone()
-            assert row == (has_match,), (query, text)

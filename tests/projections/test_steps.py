@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.histories import broken_histories, histories
 from support.sizes import pick
-from support.step_changes import apply_changes
 
 from faber_ledger.projections.difference import MISSING, list_changes
 from faber_ledger.projections.fold import fold, text_of
@@ -38,18 +37,7 @@ def test_a_step_returns_the_changes_between_complete_copies(history: list[Record
         before = copy.deepcopy(steps.blocks)
         changes = steps.apply(recorded)
         assert keyed(changes) == keyed(list_changes(before, steps.blocks))
-        assert apply_changes(before, changes) == steps.blocks
     assert text_of(steps.blocks) == text_of(fold(history))
-
-
-@pytest.mark.long
-@given(st.one_of(histories(), broken_histories()), st.integers(0, 25), st.integers(0, 25))
-@settings(max_examples=pick(80, 300))
-def test_changes_turn_the_earlier_state_into_the_later(history: list[Recorded], first: int, second: int) -> None:
-    before, after = fold(history[:first]), fold(history[:second])
-    changes = list_changes(before, after)
-    assert apply_changes(before, changes) == after
-    assert (changes == []) == (json.dumps(before, sort_keys=True) == json.dumps(after, sort_keys=True))
 
 
 def test_a_value_missing_differs_from_no_value() -> None:

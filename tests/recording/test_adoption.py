@@ -150,14 +150,6 @@ def test_a_command_adopts_what_a_tool_wrote_before_it_projects(tmp_path: Path) -
     assert len(project.events) == count
 
 
-def test_verify_names_the_command_that_adopts(tmp_path: Path) -> None:
-    project = committed_project(tmp_path)
-    write_session(project, entry(A))
-    verified = project.faber("verify")
-    assert verified.returncode == 21
-    assert f"`faber-ledger project {project.run_id}`: it takes over sessions" in verified.stdout
-
-
 def test_the_next_hook_adopts_what_a_tool_wrote_and_committed_here(tmp_path: Path) -> None:
     project = committed_project(tmp_path)
     write_session(project, entry(A))

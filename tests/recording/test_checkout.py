@@ -139,22 +139,6 @@ def test_an_end_names_the_first_ten_uncommitted_files(project: Project) -> None:
     assert end["uncommitted_names"] == ["deep/", *[f"new-{number:02}.txt" for number in range(9)]]
 
 
-@pytest.fixture
-def submodule(project: Project, tmp_path: Path) -> Project:
-    other = Project.made(tmp_path / "other", run_id=RUN)
-    commit(other)
-    project.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other.root), "sub")
-    commit(project)
-    return Project(project.root / "sub")
-
-
-def test_nobody_knows_what_is_uncommitted_in_a_submodule(project: Project, submodule: Project) -> None:
-    submodule.write("new.txt", "untracked\n")
-    assert uncommitted(project) is None
-    project.write("new.txt", "untracked\n")
-    assert uncommitted(project) is True
-
-
 @pytest.mark.parametrize("kind", ["clean", "process", "included", "worktree"])
 def test_no_program_of_the_repository_runs(project: Project, tmp_path: Path, kind: str) -> None:
     """A filter, a file system monitor, a hook: whoever made the repository may have set them."""

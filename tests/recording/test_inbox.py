@@ -7,22 +7,18 @@ import hashlib
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from faults.calls import KILL, break_call, run_under_strace
 from support.command import COMMAND
 from support.inbox import leave, waiting
-from support.project import Answer, Project, heed_interrupts, without_overrides
-from support.sizes import few
+from support.project import Project, heed_interrupts, without_overrides
 
 from faber_ledger.recording.inbox import inbox_in_tree
 from faber_ledger.runs.layouts import find_run
@@ -35,11 +31,6 @@ START, PRE, POST, END = (
     "PostCompact.auto.print",
     "SessionEnd.other.print",
 )
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project.made(tmp_path / "project")
 
 
 def run_of(project: Project) -> Run:
@@ -329,17 +320,6 @@ def test_status_reports_waiting_deliveries(project: Project) -> None:
     assert json.loads(project.faber("status", "--json").stdout)["data"]["waiting"] == 3
 
 
-def test_commands_record_what_waits(project: Project) -> None:
-    project.deliver(START, client="one")
-    project.deliver(PRE, client="one")
-    (path,) = refused(project, "SessionStart.compact.print", client="one")
-    done = project.faber("seal")
-    assert done.returncode == 0, done.stderr
-    assert not path.exists()
-    assert project.types.count("session_started") == 2
-    project.assert_projected()
-
-
 def test_a_forgotten_run_loses_its_inbox(project: Project) -> None:
     project.deliver(START)
     path = leave(run_of(project))
@@ -429,26 +409,6 @@ entry.main()
 """
 
 
-def test_a_hook_that_is_terminated_at_the_lock_leaves_its_delivery(project: Project) -> None:
-    project.deliver(START)
-    content, environment, _ = project.prepared(END)
-    with open(project.lock_path, "a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        done = subprocess.run(
-            [sys.executable, "-c", SENT, "hook", "session-end"],
-            cwd=project.root,
-            env={**environment, "ENDS": "SIGTERM"},
-            input=content,
-            capture_output=True,
-            check=False,
-            preexec_fn=heed_interrupts,
-        )
-    assert done.returncode == -signal.SIGTERM, done.stderr
-    assert len(waiting(project)) == 1
-    assert project.faber("project").returncode == 0
-    assert project.types[-1] == "session_ended"
-
-
 def test_a_hook_ends_soon_after_its_deadline_whatever_it_waits_for(project: Project, tmp_path: Path) -> None:
     """A file system that hangs: here, the work tree is asked in a call that never returns."""
     project.deliver(START)
@@ -478,49 +438,6 @@ def test_a_command_that_is_interrupted_at_the_lock_ends_at_once(project: Project
     assert done.returncode == 130, done.stderr
 
 
-CHANGES = (
-    "openat",
-    "write",
-    "pwrite64",
-    "fdatasync",
-    "fsync",
-    "ftruncate",
-    "flock",
-    "link",
-    "mkdir",
-    "rename",
-    "unlink",
-)
-
-
-def calls_after_the_file(command: list[str], project: Project, environment: dict[str, str], content: bytes) -> Any:
-    """Return the calls that change something, from the rename of the inbox file on, as (name, number)."""
-    trace = project.root.parent / "trace"
-    options = ["-o", str(trace), "-e", f"trace={','.join(CHANGES)}", "-e", "signal=none"]
-    ended = run_under_strace(options, command, project.root, environment, content)
-    assert ended.code == 0, ended.errors
-    counts: dict[str, int] = {}
-    found, is_there = [], False
-    for line in trace.read_text(errors="replace").splitlines():
-        name = line.partition("(")[0]
-        if name not in CHANGES:
-            continue
-        counts[name] = counts.get(name, 0) + 1
-        if is_there and (name != "openat" or "O_CREAT" in line):
-            found.append((name, counts[name]))
-        is_there |= name == "rename" and "/faber-ledger/inbox/" in line
-    return found
-
-
-def deliver_at_once(project: Project, deliveries: list[tuple[str, dict[str, Any]]]) -> list[Answer]:
-    with ThreadPoolExecutor(len(deliveries)) as pool:
-        work = [pool.submit(project.deliver, name, **changes) for name, changes in deliveries]
-        return [done.result() for done in work]
-
-
-MOST_IN_A_START = 4  # events after it
-
-
 def test_where_the_file_system_has_no_locks_a_delivery_waits(project: Project) -> None:
     project.deliver(START, client="one")
     content, environment, name = project.prepared(END, client="one")
@@ -533,83 +450,3 @@ def test_where_the_file_system_has_no_locks_a_delivery_waits(project: Project) -
     assert project.faber("project").returncode == 0
     assert (files(project), project.types[-1]) == ([], "session_ended")
     project.assert_projected()
-
-
-def test_a_start_that_is_refused_at_its_commit_waits(project: Project) -> None:
-    project.deliver(START, client="one")
-    content, environment, name = project.prepared(START, client="two")
-    command = [str(COMMAND), "hook", name]
-    ended, _ = break_call("pwrite64", 1, "ENOSPC", command, project.root, environment, content, project.clones_log)
-    assert "additionalContext" in ended.output
-    assert len(waiting(project)) == 1
-    loaded = len(project.of_type("artifact_loaded"))
-    assert project.faber("project").returncode == 0
-    assert files(project) == []
-    assert [started["source"] for started in project.of_type("session_started")] == ["startup", "startup"]
-    assert len(project.of_type("artifact_loaded")) == 2 * loaded
-
-
-def test_forty_hooks_at_once_lose_and_double_nothing(project: Project) -> None:
-    project.deliver(START, client="before")
-    clients = [f"client-{number}" for number in range(40)]
-    answers = deliver_at_once(project, [(START, {"client": client}) for client in clients])
-    assert {answer.code for answer in answers} == {0}
-    assert [client for client, answer in zip(clients, answers, strict=True) if not answer.packet] == []
-    waited = ["it waits in" in answer.errors for answer in answers]
-    assert project.faber("project").returncode == 0
-    assert files(project) == []
-    started = [one for one in project.events if one["event"]["type"] == "session_started"]
-    assert sorted([one["client"] or "" for one in started]) == sorted(["before", *clients])
-    assert "answer_lost" not in project.types
-    # What a hook records itself is one transaction: the start, what is checked out, and its loads.
-    begun = {one["event"]["session_id"]: one["seq"] for one in started if one["event"]["type"] == "session_started"}
-    loads = [one for one in project.events if one["event"]["type"] == "context_reloaded"]
-    loads += [one for one in project.events if one["event"]["type"] == "artifact_loaded"]
-    apart = [one for one in loads if one["seq"] - begun[str(one["event"].get("session_id"))] > MOST_IN_A_START]
-    assert apart == []
-    assert len({one["event"].get("session_id") for one in loads}) >= 1 + len(clients) - sum(waited)
-    project.assert_projected()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("recorded", few([START, PRE, END], 1))
-def test_a_hook_killed_at_any_call_is_recorded_once(tmp_path: Path, recorded: str) -> None:
-    made = Project.made(tmp_path / "made" / "project")
-    for name in (START, END):
-        made.deliver(name, client="before")
-    if recorded != START:
-        made.deliver(START, client="one", pid="1")
-    told = {"found": 0, "lost": 0, "given": 0}
-
-    def kill(at: tuple[int, tuple[str, int]]) -> None:
-        number, call = at
-        project = Project(tmp_path / str(number) / "project")
-        shutil.copytree(made.root, project.root, symlinks=True)
-        content, environment, argument = project.prepared(recorded, client="one", pid="1")
-        command = [str(COMMAND), "hook", argument]
-        ended, _ = break_call(*call, KILL, command, project.root, environment, content)
-        was_waiting = len(waiting(project))
-        assert project.faber("note", "add", "next").returncode == 0
-        hook = recorded.partition(".")[0]
-        deliveries = [one for one in project.events if one["client"] == "one" and "delivery" in one["event"]]
-        mine = [one for one in deliveries if one["event"]["delivery"]["hook"] == hook]  # type: ignore[typeddict-item]
-        assert len(mine) == 1, (call, ended, project.types)
-        assert files(project) == [], call
-        if recorded == START and not ended.output:
-            assert (project.in_context, project.history[-1]["artifacts_loaded"]) == ([], []), call
-        told["found"] += was_waiting
-        told["lost"] += project.types.count("answer_lost")
-        told["given"] += recorded == START and bool(project.in_context)
-        project.assert_projected()
-        assert project.faber("verify").returncode == 0, call
-        shutil.rmtree(project.root.parent)
-
-    probe = Project(tmp_path / "probe" / "project")
-    shutil.copytree(made.root, probe.root, symlinks=True)
-    content, environment, argument = probe.prepared(recorded, client="one", pid="1")
-    calls = calls_after_the_file([str(COMMAND), "hook", argument], probe, environment, content)
-    assert len(calls) > 15
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(kill, enumerate(calls)))
-    assert told["found"] > 10
-    assert (told["lost"] > 0) == (recorded == START)

@@ -219,21 +219,6 @@ def test_settings_behind_a_link_out_of_the_project_are_refused(tmp_path: Path) -
     assert (tmp_path / "theirs.json").read_text() == "{}"
 
 
-def test_what_init_says_is_true_of_the_project(tmp_path: Path) -> None:
-    project = Project(tmp_path / "p")
-    project.root.mkdir()
-    stays, recorded = "summaries of compactions stay in the clone", "summaries of compactions are recorded"
-    assert "(without git they are not kept)" in done(project, "init", "--no-summaries")
-    project.git("init", "--quiet")
-    assert stays in done(project, "init")
-    assert recorded in done(project, "init", "--summaries")
-    assert recorded in done(project, "init")
-    assert stays in done(project, "init", "--no-summaries")
-    assert stays in done(project, "init", "--git-only")
-    project.write(".git/info/exclude", f"/{SETTING}\n")
-    assert f"note: git ignores {SETTING}: other clones lack that setting" in done(project, "init")
-
-
 def settings_of(project: Project) -> str:
     """Return the project's settings without its id, which they must have."""
     text, count = PROJECT_ID.subn("", (project.root / SETTING).read_text())

@@ -41,11 +41,6 @@ NAMES = {
 }
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project.made(tmp_path / "project")
-
-
 def holders(project: Project, *secrets: str) -> list[str]:
     """Return the project's files, its git directory's among them, that hold a secret."""
     return files_with(project.root, *(secrets or (TOKEN, PASSWORD)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
 from support.project import RUN, Project, usual_state
 
 from faber_ledger.runs.active import active_run
@@ -17,11 +16,6 @@ PRE = "PreCompact.auto.print"
 END = "SessionEnd.other.interactive"
 OURS, FABERS = ACTIVE_FILES
 ME = {"client": "me", "pid": "7"}
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project.made(tmp_path / "project")
 
 
 def name(project: Project, run_id: str, file: str = OURS) -> None:

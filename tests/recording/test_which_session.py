@@ -24,11 +24,6 @@ OTHER = "896a4fa5-ad77-46c8-a2a2-fd88bd4be979"
 IN_CLIENT = {"CLAUDE_CODE_SESSION_ID": ME, "CLAUDE_PID": "1"}
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project.made(tmp_path / "project")
-
-
 def me(**more: Any) -> dict[str, Any]:
     return {"client": ME, "pid": "1", **more}
 

@@ -10,19 +10,12 @@ import pytest
 from support.clones import ACTIVE, RUN, Clone
 from support.project import Project
 
-from faber_ledger.runs.active import active_run
-
 
 @pytest.fixture
 def one(tmp_path: Path) -> Clone:
     clone = Clone.first(tmp_path / "one")
     clone.faber("run", "resume", RUN)
     return clone
-
-
-@pytest.fixture
-def other(one: Clone) -> Clone:
-    return one.clone("other")
 
 
 def start(clone: Clone, run_id: str) -> str:
@@ -56,19 +49,6 @@ def test_a_pull_leaves_the_run_that_was_started_here_active(
     other.git("pull", "-q", how, "../one", "main")
     assert in_file(other) == "mine"
     assert active(other) == "mine"
-
-
-def test_an_active_file_that_somebody_removed_ends_the_claim(one: Clone) -> None:
-    (one.root / ACTIVE).unlink()
-    assert active_run(str(one.root)).run_id is None
-
-
-def test_a_tool_that_writes_the_active_file_is_believed(one: Clone) -> None:
-    folder = one.root / ".fractary/runs/by-a-tool"
-    folder.mkdir()
-    (folder / "state.json").write_text(json.dumps({**one.state, "run_id": "by-a-tool"}))
-    (one.root / ACTIVE).write_text("by-a-tool\n")
-    assert active(one) == "by-a-tool"
 
 
 # The files below the git directory

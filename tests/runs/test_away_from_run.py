@@ -168,3 +168,47 @@ def test_another_work_tree_that_has_the_run_gets_what_was_recorded_here(tmp_path
     assert linked.faber("project", RUN).returncode == 0
     assert "session_ended" in linked.types
     linked.assert_projected()
+
+
+# Commands on a run that is away
+
+
+@pytest.fixture
+def left(tmp_path: Path) -> Project:
+    """A project that has left its run's branch in mid-session; the active file is there, as a tool wrote it."""
+    project = begin(tmp_path / "project")
+    check_out_main(project)
+    project.write(".fractary/faber/.active-run-id", f"{RUN}\n")
+    return project
+
+
+@pytest.mark.parametrize(
+    "command", [["note", "add", "remember"], ["session-save"], ["session-load", "--force"]], ids=lambda words: words[0]
+)
+def test_a_command_records_on_the_kept_run_and_says_so(left: Project, command: list[str]) -> None:
+    before = len(events_below_git(left))
+    done = left.faber(*command)
+    assert done.returncode == 0, done.stderr
+    assert f"This work tree does not have the files of {RUN}." in done.stderr
+    assert len(events_below_git(left)) > before
+    assert not left.ledger_path.exists()
+
+
+@pytest.mark.parametrize("command", [["run", "finish"], ["seal", RUN], ["migrate", RUN]])
+def test_a_command_that_writes_the_runs_files_names_what_brings_them_back(left: Project, command: list[str]) -> None:
+    done = left.faber(*command)
+    assert done.returncode == 10, done.stdout + done.stderr
+    assert f"faber-ledger run resume {RUN}" in done.stderr
+    assert not left.state_path.exists()
+
+
+def test_an_uncommitted_state_is_not_set_back_to_the_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as earlier:
+        earlier.setenv("GIT_COMMITTER_DATE", "2026-01-05T14:30:22Z")
+        project = begin(tmp_path / "project")
+        commit(project)
+    project.change_state(current_phase="evaluate")
+    project.deliver(PRE, client="one", pid="1")
+    project.git("checkout", "-q", "--force", "main")
+    assert "Phase: evaluate" in (project.deliver(COMPACTED, client="one", pid="1").packet or "")
+    assert "evaluate" in project.faber("status", RUN).stdout

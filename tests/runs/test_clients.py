@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from support.project import RUN, Project
 
-from faber_ledger.runs import clients
 from faber_ledger.runs.clients import SeenClient, note_delivery, note_session, seen_client
 
 if TYPE_CHECKING:
@@ -18,11 +17,6 @@ if TYPE_CHECKING:
 
 MOMENT = 1_760_000_000.0
 DAY = 24 * 3600
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project.made(tmp_path / "project")
 
 
 def folder(project: Project) -> Path:
@@ -38,22 +32,6 @@ def seen(project: Project, client: str = "client") -> SeenClient:
     found = seen_client(str(project.root), client)
     assert found is not None
     return found
-
-
-def members(one: SeenClient) -> dict[str, Any]:
-    return {name: getattr(one, name) for name, *_ in (*clients.HEARD, *clients.SESSION)}
-
-
-@pytest.mark.parametrize("end", ["PreCompact.auto.print", "SessionEnd.other.print"])
-def test_the_first_delivery_stays_known_and_the_session_is_the_starts(project: Project, end: str) -> None:
-    project.deliver("SessionStart.startup.print", client="client", pid="7")
-    first = seen(project)
-    assert (first.run_id, first.root) == (RUN, str(project.root))
-    assert first.session_at == first.first_at
-    project.deliver(end, client="client", pid="7")
-    later = seen(project)
-    assert later.last_at > first.last_at
-    assert members(later) == {**members(first), "last_at": later.last_at}
 
 
 def test_a_command_in_a_client_opens_its_newest_session(project: Project) -> None:

@@ -45,14 +45,6 @@ def test_no_link_is_followed_to_write_or_read_the_copy(project: Project, tmp_pat
     assert state_copy(project).read_bytes() == project.state_path.read_bytes()
 
 
-def test_a_copy_that_cannot_be_written_costs_a_warning_only(project: Project) -> None:
-    state_copy(project).unlink()
-    state_copy(project).mkdir()
-    answer = project.deliver(END, client="one")
-    assert "the copy of state.json under the git directory is not written" in answer.errors
-    assert project.types[-1] == "session_ended"
-
-
 def test_each_look_at_a_run_brings_its_copy_up_to_date(project: Project) -> None:
     project.deliver(END, client="one")
     project.git("add", "-A")

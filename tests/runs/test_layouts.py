@@ -166,21 +166,6 @@ def others_in(project: Project, layout: Layout) -> list[str]:
     return [neighbour(layout)] if layout.suffix else []
 
 
-def test_another_clone_goes_on_with_it(tmp_path: Path) -> None:
-    layout = LAYOUTS["shared, by its path"]
-    laptop = project_of(tmp_path / "laptop", layout)
-    laptop.deliver(START, client="one", pid="71")
-    laptop.deliver(END, client="one", pid="71")
-    commit(laptop, "Work")
-    desktop = clone_of(laptop, layout, "desktop")
-    assert f"Run: {layout.run_id}" in sure(desktop, "status")
-    sure(desktop, "run", "resume", layout.path_form)
-    assert desktop.deliver(START, client="two", pid="72").packet is not None
-    desktop.deliver(END, client="two", pid="72")
-    assert [entry["environment"]["hostname"] for entry in desktop.history] == ["dev-machine-1", "desktop"]
-    desktop.assert_projected()
-
-
 @pytest.mark.parametrize(("layout", "drivers"), [(LAYOUTS["plan, by its path"], True), (LAYOUTS["shared"], False)])
 def test_two_clones_are_merged(tmp_path: Path, layout: Layout, drivers: bool) -> None:
     laptop = project_of(tmp_path / "laptop", layout)
@@ -246,16 +231,6 @@ def test_a_runs_own_settings_have_its_suffix(tmp_path: Path, layout: Layout) -> 
     assert other["settings"]["packet_budget"]["from"] == "default"
 
 
-def test_events_and_summaries_of_a_plans_run_are_in_its_folder(tmp_path: Path) -> None:
-    layout = LAYOUTS["shared"]
-    project = project_of(tmp_path / "project", layout)
-    event = {"type": "decision_point", "timestamp": "2026-04-17T10:21:00Z", "message": "use SQLite"}
-    project.write(f"{FABERS}/{layout.run_id}/events/001-decision_point.json", json.dumps(event))
-    assert "decision_point: use SQLite" in sure(project, "reconstitute", layout.run_id)
-    assert "use SQLite" not in project.faber("reconstitute", f"{PLAN}/{OTHER}").stdout
-    assert sure(project, "run", "list").count(SUFFIX) == 1
-
-
 # Which id a run has
 
 
@@ -283,16 +258,6 @@ def test_a_state_cannot_take_the_id_of_a_run_elsewhere(tmp_path: Path) -> None:
     assert f"Run: {layout.run_id}" in sure(project, "status", layout.run_id)
 
 
-def test_a_run_keeps_its_id_without_a_readable_state(tmp_path: Path) -> None:
-    layout = LAYOUTS["shared, by its path"]
-    project = project_of(tmp_path / "project", layout)
-    project.deliver(START, client="one", pid="71")
-    project.write(f"{FABERS}/.active-run-id", f"{layout.path_form}\n")
-    project.state_path.write_text('{"status": ')
-    assert project.faber("verify", layout.path_form).stdout.startswith(f"{layout.run_id}: projection_differs: ")
-    assert f"* {layout.run_id} " in sure(project, "run", "list")
-
-
 def test_a_second_place_that_git_brings_is_not_used(tmp_path: Path) -> None:
     """Whoever commits a run's id in our folder takes nothing from the run that FABER works on here."""
     layout = LAYOUTS["fabers"]
@@ -316,15 +281,6 @@ def test_a_second_place_that_git_brings_is_not_used(tmp_path: Path) -> None:
         f"{OURS}/{layout.run_id}/state.json is not used: the run {layout.run_id} is recorded in {layout.folder}" in said
     )
     assert "move the one that is not used aside" in said
-
-
-def test_the_beginning_of_a_run_may_be_its_plans_folder(tmp_path: Path) -> None:
-    project = Project.made(tmp_path / "project")
-    shutil.rmtree(project.run)
-    project.write(LAYOUTS["shared"].state, json.dumps(state_of(LAYOUTS["shared"].run_id)))
-    assert f"Run: {LAYOUTS['shared'].run_id}" in sure(project, "status", PLAN)
-    project.write(neighbour(LAYOUTS["shared"]), json.dumps(state_of(f"{PLAN}-run-{OTHER}")))
-    assert f"{PLAN} is the beginning of several runs" in project.faber("status", PLAN).stderr
 
 
 def test_a_name_is_split_at_the_last_run(tmp_path: Path) -> None:
@@ -366,21 +322,6 @@ def test_where_git_ignores_the_states_reports_work_from_the_ledger(tmp_path: Pat
     errors = [line for line in clone.faber("doctor").stdout.splitlines() if line.startswith(("error", "warning"))]
     assert [line for line in errors if layout.run_id in line or "state" in line] == []
     assert clone.ledger_path.read_bytes() == before
-
-
-def test_a_load_after_a_resume_says_what_an_ignored_state_lacks(tmp_path: Path) -> None:
-    layout = LAYOUTS["fabers"]
-    project, clone = ignoring(tmp_path, layout)
-    before = clone.ledger_path.read_bytes()
-    done = clone.faber("run", "resume", layout.run_id)
-    assert done.returncode == 0, done.stderr
-    assert f"add workflow_id to {layout.state}, or copy the file from the machine that has it" in done.stderr
-    assert clone.state["status"] == "in_progress"
-    assert clone.ledger_path.read_bytes() == before
-    assert clone.faber("session-load", "--run-id", layout.run_id).returncode == 1
-    clone.change_state(workflow_id=project.state["workflow_id"])
-    sure(clone, "session-load", "--run-id", layout.run_id)
-    assert "state" not in clone.git("status", "--porcelain")
 
 
 # Where new runs go

@@ -127,16 +127,6 @@ def test_a_directory_in_the_files_place_is_named_by_what_publishes(project: Proj
     assert verify(project).returncode == 0
 
 
-def test_a_log_that_cannot_be_read_is_set_aside_and_made_again(project: Project) -> None:
-    run = run_of(project)
-    before = ids_in(run.log_path)
-    Path(run.log_path).write_bytes(b"no database" * 1000)
-    note(project, "after it")
-    assert ids_in(run.log_path)[: len(before)] == before
-    assert len(ids_in(run.log_path)) == len(before) + 1
-    assert verify(project).returncode == 0
-
-
 def test_a_file_that_cannot_be_read_is_set_aside_and_named_once(project: Project) -> None:
     shutil.rmtree(project.root / ".git/faber-ledger")
     project.ledger_path.write_bytes(b"no database" * 1000)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from support.folders import copy_prepared
-from support.inbox import leave
 from support.program import path_with_program
 from support.project import Project
 
@@ -149,25 +148,3 @@ def test_a_copied_and_a_moved_clone_go_on_with_their_logs(project: Project, tmp_
     copied.git("commit", "-qam", "Copied")
     copied.git("pull", "-q", "--no-rebase", str(moved.root), "work")
     assert_whole(copied, "begin", "in the first", "in the copy", "after it was moved")
-
-
-def test_copies_of_a_clone_record_what_waited_and_merge(project: Project, tmp_path: Path) -> None:
-    """Nothing is lost, `state.json` has it once, and neither copy has to resolve anything."""
-    colleague = clone_of(project, tmp_path / "colleague")
-    left = leave(Run(str(project.root), project.run_id, str(project.run)))
-    shutil.copytree(project.root, tmp_path / "copy", symlinks=True)
-    copy = Project(tmp_path / "copy", project.run_id)
-    commit(colleague, "from the laptop")
-    copy.git("pull", "--quiet", str(colleague.root), "work")
-    commit(project, "in the first")
-    commit(copy, "in the copy")
-    copy.git("pull", "--quiet", "--no-rebase", "--no-edit", str(project.root), "work")
-    project.git("pull", "--quiet", str(copy.root), "work")
-    for one in (project, copy):
-        assert one.faber("verify").returncode == 0
-        assert texts_in(log_of(one)) == ["begin", "from the laptop", "in the copy", "in the first"]
-        ends = [recorded["id"] for recorded in one.recorded if recorded["event"]["type"] == "session_ended"]
-        assert [name[:18] in left.name for name in ends] == [True, True]
-        assert [entry["end_reason"] for entry in one.history] == ["normal"]
-        one.assert_projected()
-    assert project.recorded == copy.recorded

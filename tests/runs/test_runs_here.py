@@ -121,11 +121,3 @@ def test_a_run_that_another_work_tree_has_is_listed_and_read_too(project: Projec
     assert {row["in_work_tree"] for row in listed(project).values()} == {False}
     assert {row["in_work_tree"] for row in listed(there).values()} == {True}
     assert OTHER in printed(project, "status", "other")
-
-
-def test_the_hint_for_a_run_without_a_ledger_names_the_run(project: Project) -> None:
-    project.git("checkout", "-q", "feature")
-    new = Project(project.root, "new-run")
-    new.run.mkdir(parents=True)
-    new.put_state({"run_id": "new-run", "workflow_id": "default", "status": "in_progress"})
-    assert "run `faber-ledger session-load --run-id new-run`" in project.faber("log", "new-run").stderr

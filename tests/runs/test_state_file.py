@@ -15,9 +15,9 @@ from support.command import COMMAND
 from support.project import RUN, Project, spec_state, usual_state
 
 from faber_ledger.files.json_text import JsonText
-from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateNotWritten
+from faber_ledger.ledger.errors import StateNotWritten
 from faber_ledger.projections.fold import blocks_of
-from faber_ledger.runs import state_file, state_write
+from faber_ledger.runs import state_write
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.run import Run
 
@@ -287,20 +287,6 @@ def test_a_state_that_its_owner_may_not_write_is_not_replaced(project: Project) 
 # What is read
 
 
-def test_a_state_that_is_a_link_is_refused_and_its_target_stays(project: Project) -> None:
-    elsewhere = project.write("elsewhere.json", project.state_path.read_bytes())
-    project.state_path.unlink()
-    project.state_path.symlink_to(elsewhere)
-    before = elsewhere.read_bytes()
-    done = project.faber("session-save")
-    assert done.returncode == 1
-    assert "is a link" in done.stderr
-    assert elsewhere.read_bytes() == before
-    assert project.state_path.is_symlink()
-    with pytest.raises(LedgerError, match="is a link"):
-        write(project, {"sessions": ENDED})
-
-
 def test_a_backup_that_is_a_link_is_never_read(project: Project, tmp_path: Path) -> None:
     secret = tmp_path / "secret.json"
     secret.write_text(json.dumps({**usual_state(), "target": "SECRET"}))
@@ -318,34 +304,6 @@ def test_a_restore_names_the_backup_that_it_took(project: Project) -> None:
     project.put_state("broken")
     assert "restored from state.backup.json" in project.faber("project", "--restore").stdout
     project.assert_projected()
-
-
-def test_a_state_nested_too_deeply_gets_one_clear_error(project: Project) -> None:
-    text = json.dumps({**usual_state(), "artifacts": "HERE"}).replace('"HERE"', "[" * 100_000 + "]" * 100_000)
-    project.put_state(text)
-    done = project.faber("session-save")
-    assert done.returncode == 1
-    assert "it is nested too deeply" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert project.state_path.read_text() == text
-    assert not project.ledger_path.exists()
-
-
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (b"", "the file is empty"),
-        (b" \n", "the file is empty"),
-        (b"[]", "it is not a JSON object"),
-        (b'{\n"run_id": "x', "Invalid JSON at line 2"),
-        (b'{"run_id": "\xff"}', "not UTF-8 at byte 12"),
-        (b'{"run_id": "another-run"}', "it is the state of another run, 'another-run'"),
-    ],
-)
-def test_a_file_that_is_not_a_state_is_described_in_one_sentence(project: Project, content: bytes, reason: str) -> None:
-    project.put_state(content)
-    with pytest.raises(StateInvalid, match=reason):
-        state_file.read_state(run_of(project))
 
 
 def test_a_state_is_refused_for_its_size_before_it_is_read(project: Project) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -31,15 +30,3 @@ def test_a_union_of_two_runs_is_refused_whatever_their_order(one: Project, two: 
         with pytest.raises(UnionConflict, match="these are the logs of two runs: "):
             write_union(paths, str(one.root / "both.db"))
     assert not (one.root / "both.db").exists()
-
-
-def test_another_runs_start_in_the_file_does_not_enter_the_log(one: Project, two: Project) -> None:
-    with sqlite3.connect(one.ledger_path) as ours, sqlite3.connect(two.ledger_path) as theirs:
-        ours.executemany(
-            "INSERT INTO event VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
-            theirs.execute("SELECT * FROM event ORDER BY seq LIMIT 1").fetchall(),
-        )
-    done = one.faber("verify", "one")
-    assert done.returncode == 0
-    assert "1 file with what did not enter the log" in done.stdout
-    assert one.faber("log", "two", "--json").returncode == 0
