@@ -59,7 +59,6 @@ SECTIONS = {
         "doctor": ("doctor:doctor", "Check the set-up, and fix what is safe."),
         "project": ("project:project", "Write state.json's two blocks from the log."),
         "redact": ("redact:redact", "Remove an event's payload from the log, or put it back."),
-        "migrate": ("migrate:migrate", "Upgrade a ledger to the newest format."),
     },
     "Git": {
         "seal": ("seal:seal", "Make a run ready for a commit, and stage it."),

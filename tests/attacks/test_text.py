@@ -74,7 +74,6 @@ CALLS: dict[str, list[list[str]]] = {
     "doctor": [[], ["--fix", "--dry-run"], ["--fix"]],
     "project": [[], ["--check"], [OTHER]],
     "redact": [["EVENT", "--dry-run"], ["EVENT"], ["EVENT", "--field", "phase", "--yes"]],
-    "migrate": [["--all"], []],
     "seal": [[], ["--all"]],
     "resolve": [[], ["--dry-run"]],
     "merge-driver": [["LEDGER", "LEDGER", "LEDGER", "7", LINE]],

@@ -17,7 +17,7 @@ from support.sizes import few
 
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.redaction import without_payload
-from faber_ledger.migrations.server_upgrade import list_revisions
+from faber_ledger.migrations.upgrade import list_revisions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ from support.team_server import Team
 from support.team_server import fresh as make_fresh
 
 from faber_ledger.migrations import upgrade
-from faber_ledger.migrations.server_upgrade import upgrade_server
+from faber_ledger.migrations.upgrade import upgrade_server
 from faber_ledger.projections.fold import NAMES
 
 if TYPE_CHECKING:
