@@ -36,7 +36,7 @@ from faber_ledger.runs.kept import runs_here
 from faber_ledger.runs.log import has_log
 from faber_ledger.runs.ownership import describe_unused
 from faber_ledger.runs.publish import carries_refs, meant_carry
-from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, COPY_ENDINGS, LOGS, TREE, common_directory, other_roots
+from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, COPY_ENDINGS, LOGS, TREE, other_roots
 from faber_ledger.runs.sent import Sent
 
 GIT_ONLY = "run `faber-ledger init --git-only`, as each clone needs it"
@@ -171,10 +171,8 @@ def check_carry(patient: Patient) -> Iterator[Finding]:
 
 def _git_config_fix(patient: Patient, due: list[Setting]) -> Fix:
     return Fix(
-        "git config",
         "register the merge and diff drivers, and autoStash, in this clone's git config",
-        (os.path.join(common_directory(patient.root) or "", "config"),),
-        lambda _: make_settings(patient.root, due),
+        lambda: make_settings(patient.root, due),
         lambda: [one.command for one in due],
     )
 

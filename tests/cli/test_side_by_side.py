@@ -130,10 +130,7 @@ def test_hooks_written_by_hand_are_to_be_removed_by_hand(project: Patient) -> No
     run(project, "init")
     handler = {"type": "command", "command": "faber-ledger", "args": ["hook", "session-start"]}
     change_settings(project, "local", hooks={"SessionStart": [{"hooks": [handler]}]})
-    ((_, what, hint),) = hook_findings(project, "hooks.once")
-    assert what.startswith("SessionStart has two hooks with different commands, in ")
     by_hand = "remove by hand the entries that run `faber-ledger hook` from "
-    assert hint == f"remove it from one: {by_hand}.claude/settings.local.json"
     install_plugin(project, "user")
     for part in ((), ("--plugin",)):
         (note,) = [note for note in run(project, "init", *part)["notes"] if NAME in note]
