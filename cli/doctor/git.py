@@ -20,17 +20,17 @@ from faber_ledger.cli.setup.git import (
     settings_to_make,
 )
 from faber_ledger.cli.setup.hooks import describe_agents_alone, hint_to_install
-from faber_ledger.cli.worktrees.git import is_forgotten, require_work_tree, run_git_without_variables
+from faber_ledger.cli.worktrees.git import HINT_NO_WORK_TREE, run_git_without_variables
 from faber_ledger.files.change import without_block
 from faber_ledger.files.text import quote_word
 from faber_ledger.hooks.client_plugins import list_unanswered
 from faber_ledger.ledger import JOURNAL_ENDING
-from faber_ledger.ledger.command_errors import GitFailed, NoWorkTree
+from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS
 from faber_ledger.runs.carry import consent_of
 from faber_ledger.runs.conflicts import find_conflicts
-from faber_ledger.runs.git import unused_tops
+from faber_ledger.runs.git import top_above, unused_tops
 from faber_ledger.runs.git_command import complaint, top_of
 from faber_ledger.runs.kept import runs_here
 from faber_ledger.runs.log import has_log
@@ -66,14 +66,8 @@ def check_repository(patient: Patient) -> Iterator[Finding]:
             yield Finding("error", f"a merge stopped at {conflict.path}", "run `faber-ledger resolve`")
     elif patient.work_tree is None and unused_tops:
         yield Finding("warning", *describe_unused())
-    elif is_forgotten(patient.root):
-        try:
-            require_work_tree(patient.root)
-        except NoWorkTree as error:
-            yield Finding("error", error.message, error.hint)
-    elif patient.work_tree is not None:
-        what = f"git cannot use the repository here: {complaint(inside)}"
-        yield Finding("warning", what, "see what `git status` says")
+    elif top_above(patient.root) is not None:
+        yield Finding("warning", f"git cannot use the repository here: {complaint(inside)}", HINT_NO_WORK_TREE)
 
 
 def check_drivers(patient: Patient) -> Iterator[Finding]:
