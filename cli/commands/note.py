@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn_of
-from faber_ledger.cli.ui.which_run import choose_run, named_run, warn_if_kept, work_id_option
+from faber_ledger.cli.ui.which_run import choose_run, complete_runs, named_run, warn_if_kept, work_id_option
 from faber_ledger.cli.ui.words import plural
 from faber_ledger.context.notes import MAX_LETTERS, note_recorded
 from faber_ledger.ledger.clock import now
@@ -55,7 +54,7 @@ def note() -> None:
 )
 @click.option("--decision", "kind", flag_value="decision", help="The same as --kind decision.")
 @click.option("--from-stdin", is_flag=True, help="Read the text from standard input.")
-@click.option("--run-id", metavar="RUN", shell_complete=completion.runs, help="The run; the active one if omitted.")
+@click.option("--run-id", metavar="RUN", shell_complete=complete_runs, help="The run; the active one if omitted.")
 @work_id_option
 @json_option
 def add(

@@ -13,7 +13,6 @@ import click
 
 from faber_ledger.cli.reports.loading import look_elsewhere
 from faber_ledger.cli.reports.reconstitution import boxed_lines, brief_lines
-from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import (
     ask_number,
     documents_codes,
@@ -26,7 +25,14 @@ from faber_ledger.cli.ui.output import (
     warn_lines,
     warn_of,
 )
-from faber_ledger.cli.ui.which_run import named_run, run_to_load, runs_of_work, warn_if_kept, work_id_option
+from faber_ledger.cli.ui.which_run import (
+    complete_runs,
+    named_run,
+    run_to_load,
+    runs_of_work,
+    warn_if_kept,
+    work_id_option,
+)
 from faber_ledger.context.body import COMMAND_BUDGET
 from faber_ledger.context.position import render_position, text_of_value
 from faber_ledger.context.reconstitution.content import PARTS, read_known, render_content
@@ -65,9 +71,9 @@ RETRIES = {  # the options between the first and the last
 
 
 @click.command(short_help="Reconstitute the context of a run.")
-@click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
+@click.argument("run", required=False, metavar="[RUN]", shell_complete=complete_runs)
 @work_id_option
-@click.option("--run-id", metavar="RUN", shell_complete=completion.runs, help="The same as RUN.")
+@click.option("--run-id", metavar="RUN", shell_complete=complete_runs, help="The same as RUN.")
 @click.option("--for", "reader", type=click.Choice(["build"]), help="Print only the build skill's input.")
 @click.option(
     "--skip",

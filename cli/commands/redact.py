@@ -13,11 +13,10 @@ import click
 from faber_ledger.cli.sync.arrival import remote_of
 from faber_ledger.cli.sync.purge import Purge, note_due, purge_refs, send_run
 from faber_ledger.cli.sync.refs import METADATA, STATE
-from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn, warn_of
 from faber_ledger.cli.ui.server import names_server, server_address
 from faber_ledger.cli.ui.which_event import find_thing
-from faber_ledger.cli.ui.which_run import run_with_ledger
+from faber_ledger.cli.ui.which_run import complete_runs, run_with_ledger
 from faber_ledger.cli.ui.words import plural
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import Aborted, ChoiceNeeded, GitFailed
@@ -45,7 +44,7 @@ from faber_ledger.runs.text_cache import TEXT_CACHE, remove_text_cache
 
 @click.command(short_help="Remove an event's payload from the log, or put it back.")
 @click.argument("event", metavar="EVENT")
-@click.option("--run", "--run-id", metavar="RUN", shell_complete=completion.runs, help="The run; else the active one.")
+@click.option("--run", "--run-id", metavar="RUN", shell_complete=complete_runs, help="The run; else the active one.")
 @click.option("--reason", metavar="TEXT", help="Why, for those who read the log later.")
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, and change nothing.")
 @click.option("--undo", is_flag=True, help="Put back what somebody else redacted, from a copy that is left.")

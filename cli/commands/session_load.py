@@ -11,9 +11,9 @@ import click
 
 from faber_ledger.cli.reports import session_load as report
 from faber_ledger.cli.reports.loading import Loading
-from faber_ledger.cli.ui import completion, texts
+from faber_ledger.cli.ui import texts
 from faber_ledger.cli.ui.output import documents_codes, json_option, show, tell, tell_lines, warn, warn_lines, warn_of
-from faber_ledger.cli.ui.which_run import named_run, run_to_load, warn_if_kept, work_id_option
+from faber_ledger.cli.ui.which_run import complete_runs, named_run, run_to_load, warn_if_kept, work_id_option
 from faber_ledger.context.body import COMMAND_BUDGET
 from faber_ledger.context.failures import describe_failure
 from faber_ledger.context.reload import Reload
@@ -57,7 +57,7 @@ class Trigger(click.ParamType[str]):
 @click.option(
     "--run-id",
     metavar="RUN",
-    shell_complete=completion.runs,
+    shell_complete=complete_runs,
     help="The run; the active one, else the one that a scan finds, if omitted.",
 )
 @work_id_option

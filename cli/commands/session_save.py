@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from faber_ledger.cli.ui import completion, texts
+from faber_ledger.cli.ui import texts
 from faber_ledger.cli.ui.output import documents_codes, json_option, show, warn_of
-from faber_ledger.cli.ui.which_run import choose_run, named_run, warn_if_kept, work_id_option
+from faber_ledger.cli.ui.which_run import choose_run, complete_runs, named_run, warn_if_kept, work_id_option
 from faber_ledger.cli.ui.words import duration
 from faber_ledger.ledger.clock import now, seconds_of
 from faber_ledger.ledger.errors import NotWritable, RunNotFound, StateInvalid, StateMissing
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @click.command("session-save", short_help="End the open session and record it.")
-@click.option("--run-id", metavar="RUN", shell_complete=completion.runs, help="The run; the active one if omitted.")
+@click.option("--run-id", metavar="RUN", shell_complete=complete_runs, help="The run; the active one if omitted.")
 @work_id_option
 @click.option(
     "--reason",

@@ -10,17 +10,16 @@ import click
 
 from faber_ledger.cli.reports.file_versions import find_content
 from faber_ledger.cli.reports.show import DESCRIBE
-from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_long
 from faber_ledger.cli.ui.which_event import find_thing
-from faber_ledger.cli.ui.which_run import run_with_ledger
+from faber_ledger.cli.ui.which_run import complete_runs, run_with_ledger
 from faber_ledger.files.text import escape_lines
 from faber_ledger.ledger.command_errors import NotFound
 
 
 @click.command("show", short_help="Show everything about one event, session or artifact.")
 @click.argument("what", metavar="EVENT|SESSION|ARTIFACT")
-@click.option("--run", "--run-id", metavar="RUN", shell_complete=completion.runs, help="The run; else the active one.")
+@click.option("--run", "--run-id", metavar="RUN", shell_complete=complete_runs, help="The run; else the active one.")
 @click.option("--content", is_flag=True, help="Print what was loaded: an artifact's newest load, or the event's.")
 @no_pager_option
 @json_option

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, say, show, warn
 from faber_ledger.cli.ui.words import table
 from faber_ledger.cli.worktrees import git
@@ -41,7 +40,7 @@ def list_(as_json: bool) -> None:
 
 
 @worktree.command(short_help="Remove the worktrees of finished, merged runs.")
-@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=completion.worktrees)
+@click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--dry-run", is_flag=True, help="Show what would be removed and why, and remove nothing.")
 @json_option
 def cleanup(names: tuple[str, ...], dry_run: bool, as_json: bool) -> None:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from faber_ledger.cli.ui import completion, texts
+from faber_ledger.cli.ui import texts
 from faber_ledger.cli.ui.git_words import hint_without_runs, no_runs_text
 from faber_ledger.cli.ui.output import ask_number, tell, warn, warn_of
 from faber_ledger.files.text import escape, quote_word
@@ -131,6 +131,15 @@ def _newest_run(root: str) -> list[str]:
     return [max(runs)[1]] if runs else []
 
 
+def complete_runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Offer the runs that this clone has to the shell."""
+    try:
+        known = run_ids_here(find_root(os.getcwd()))
+    except LedgerError:
+        return []
+    return [run_id for run_id in known if run_id.casefold().startswith(incomplete.casefold())]
+
+
 work_id_option = click.option(
     "--work-id", metavar="ID", help="The run of this work item: the newest at work, otherwise the newest."
 )
@@ -150,8 +159,8 @@ def run_argument(command: Callable[..., Any]) -> Callable[..., Any]:
 
     for option in (
         work_id_option,
-        click.option("--run-id", metavar="RUN", shell_complete=completion.runs, help="The same as RUN."),
-        click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs),
+        click.option("--run-id", metavar="RUN", shell_complete=complete_runs, help="The same as RUN."),
+        click.argument("run", required=False, metavar="[RUN]", shell_complete=complete_runs),
     ):
         call_command = option(call_command)
     return call_command
