@@ -36,10 +36,8 @@ from faber_ledger.cli.setup.project import (
     choice_lines,
     describe_command,
     is_choice_due,
-    summaries_change,
+    project_change,
     travel_word,
-    with_carry,
-    with_project_id,
 )
 from faber_ledger.cli.setup.tracking import (
     check_not_ignored,
@@ -287,8 +285,7 @@ def _plan_files(root: str, summaries: bool | None, travel: CarryPlan, *, can_ask
         for line in choice_lines(root):
             say(line)
         summaries = click.confirm(QUESTION.format(travel=travel_word(root)), default=RECORDED_BY_DEFAULT, err=True)
-    setting = summaries_change(root, summaries)
-    of_project = with_project_id(root, setting if travel.mode is None else with_carry(root, setting, travel.mode))
+    of_project = project_change(root, summaries, travel.mode)
     return [*changes, *([of_project] if of_project is not None else [])]
 
 
