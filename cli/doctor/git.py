@@ -35,8 +35,8 @@ from faber_ledger.runs.git_command import complaint, top_of
 from faber_ledger.runs.kept import runs_here
 from faber_ledger.runs.log import has_log
 from faber_ledger.runs.ownership import describe_unused
-from faber_ledger.runs.publish import carries_refs, meant_carry
-from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, COPY_ENDINGS, LOGS, TREE, other_roots
+from faber_ledger.runs.publish import carries_refs
+from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, COPY_ENDINGS, LOGS, other_roots
 from faber_ledger.runs.sent import Sent
 
 GIT_ONLY = "run `faber-ledger init --git-only`, as each clone needs it"
@@ -132,14 +132,9 @@ def check_stays(patient: Patient) -> Iterator[Finding]:
 
 def check_carry(patient: Patient) -> Iterator[Finding]:
     """Look for ledgers that are meant to travel in git refs, and do not."""
-    consent = consent_of(patient.root) if patient.has_git else None
-    if consent is not None and meant_carry(patient.root) == TREE:
-        what = f"this clone's consent to send ledgers to {consent.remote} is left, and not used"
-        yield Finding(
-            "note", what, "run `faber-ledger init --carry tree`, as the project's settings say, to withdraw it"
-        )
     if not patient.has_git or not carries_refs(patient.root):
         return
+    consent = consent_of(patient.root)
     if consent is None:
         what = "this project's ledgers travel in git refs, and this clone sends and fetches none"
         yield Finding("warning", what, "run `faber-ledger init --carry refs` to let it")
@@ -148,19 +143,10 @@ def check_carry(patient: Patient) -> Iterator[Finding]:
         what = f"the URL of {consent.remote} is not the one that this clone has agreed to send its ledgers to"
         yield Finding("error", what, "run `faber-ledger init --carry refs` to agree to it")
         return
-    if run_git_without_variables("remote", "get-url", consent.remote, at=patient.root).returncode:
-        what = f"the remote {consent.remote}, to which this clone sends its ledgers, does not exist"
-        yield Finding("error", what, "run `faber-ledger init --carry refs --remote NAME`")
-        return
     for run in runs_here(patient.root):
         sent = Sent(run)
         if sent.problem and has_log(run):
             yield Finding("warning", f"{run.run_id} was not sent: {sent.problem}", "run `faber-ledger sync`")
-    ledgers = (".fractary/**/ledger.db", ".fractary/**/ledger-*.db")
-    listed = run_git_without_variables("ls-files", "--", *ledgers, at=patient.root).stdout
-    if listed:
-        what = f"git tracks {len(listed.splitlines())} ledger files, which travel in refs"
-        yield Finding("warning", what, "run `faber-ledger init --carry refs`, and commit")
 
 
 def _git_config_fix(patient: Patient, due: list[Setting]) -> Fix:

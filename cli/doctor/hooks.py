@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from faber_ledger.cli.doctor.finding import Finding, file_fix
 from faber_ledger.cli.doctor.patient import Patient
-from faber_ledger.cli.setup.agents import EVENTS, describe_copilot_twice, list_agents, list_damaged, settings_of_copilot
+from faber_ledger.cli.setup.agents import EVENTS, describe_copilot_twice, list_agents, settings_of_copilot
 from faber_ledger.cli.setup.hooks import describe_agents_alone, describe_both, describe_idle, settings_change
 from faber_ledger.cli.ui.changes import display_path
 from faber_ledger.cli.ui.words import plural
@@ -123,9 +123,7 @@ def _find_repeats(patient: Patient) -> Iterator[Finding]:
 
 
 def check_agents(patient: Patient) -> Iterator[Finding]:
-    """Look for other agents' hooks that are missing or run twice, and for files that no agent can read."""
-    for agent, problem in list_damaged(patient.root):
-        yield Finding("warning", f"{problem}; {agent} runs none of its hooks", "fix the file")
+    """Look for other agents' hooks that are missing or run twice."""
     for file in list_agents(patient.root):
         shown = display_path(file.path, patient.root)
         missing = [event for event in EVENTS[file.agent] if event not in file.entries]

@@ -21,8 +21,7 @@ MAX_LEVELS = 4  # of sessions drawn one above the other on one machine
 MIN_PAUSE = 1.5  # the narrowest pause that is drawn
 MAX_LANES = 24  # of a kind; the others are counted
 LETTER = 6.7  # a letter's width, roughly
-MAX_LETTERS = 80  # of a name; more never fit
-WIDE = "mwMW@%"
+WIDTH_OF_LETTER = 0.64  # on average, of a lane's name, in multiples of the font's size
 REASONS = ("normal", "manual", "compaction", "abandoned")
 
 
@@ -196,7 +195,7 @@ class Chart:
 
     def _open(self, label: str, name: str, kind: str) -> str:
         middle, size = (13, 11) if kind == "artifact" else (16, 12)
-        shown = shorten(name, (GUTTER - 16) / size)
+        shown = shorten(name, int((GUTTER - 16) / (size * WIDTH_OF_LETTER)))
         return (
             f'<g role="group" aria-label="{markup(label)}"><text class="lane {kind}" x="{GUTTER - 12}" '
             f'y="{self.height + middle:g}"><title>{markup(name)}</title>{html.escape(shown)}</text>'
@@ -258,27 +257,10 @@ def _label(left: float, bottom: float, text: str) -> str:
     return f'<text class="on" x="{left + 7:.1f}" y="{bottom:g}">{markup(text)}</text>' if text else ""
 
 
-def width(text: str) -> float:
-    """Return a text's width in multiples of the font's size, estimated on the wide side: browsers' fonts differ."""
-    return sum([_letter(letter) for letter in text])
-
-
-def _letter(letter: str) -> float:
-    if letter in WIDE or not letter.isascii():
-        return 1.1
-    return 0.78 if letter.isupper() else 0.42 if letter in "ilj.,:;'|!/ " else 0.69
-
-
-def shorten(name: str, room: float) -> str:
-    """Return a name without as much of its middle as does not fit into `room`, in multiples of the font's size."""
+def shorten(name: str, most: int) -> str:
+    """Return a name of at most `most` letters, without its middle if it is longer."""
     text = escape(name)
-    if width(text[: MAX_LETTERS * 2]) <= room:
-        return text
-    for size in range(min(len(text) - 1, MAX_LETTERS), 1, -1):
-        shorter = f"{text[: size // 2]}…{text[-(size - size // 2) :]}"
-        if width(shorter) <= room:
-            return shorter
-    return "…"
+    return text if len(text) <= most else f"{text[: most // 2]}…{text[most // 2 + 1 - most :]}"
 
 
 STEP, STEPS = 64.0, 0.45  # the width of each start or end, and the share of the whole that all of them may take

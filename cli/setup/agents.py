@@ -80,22 +80,6 @@ def _list_paths(root: str) -> Iterator[tuple[str, str, str]]:
             yield scope, agent, path
 
 
-def list_damaged(root: str) -> list[tuple[str, str]]:
-    """Return the agent of each file that cannot be used, and what is wrong with it."""
-    found = []
-    for _, agent, path in _list_paths(root):
-        shown = display_path(path, root)
-        try:
-            decode_agent_file(read_regular(path, MAX_BYTES, follow=True), shown, agent)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except LedgerError as error:
-            found.append((agent, error.message))
-        except (FileRefused, OSError) as error:
-            found.append((agent, f"{shown} cannot be read: {getattr(error, 'strerror', None) or error}"))
-    return found
-
-
 def folders_of_user() -> set[str]:
     """Return the folders of the user's that `init --scope user` makes where they are missing."""
     files = [settings_path("user", ""), *[agent_path("", "user", agent) for agent in EVENTS]]

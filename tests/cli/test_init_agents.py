@@ -229,22 +229,6 @@ def test_where_another_agent_has_the_hooks_nothing_pushes_to_the_clients(project
         assert "no hook runs" not in line
 
 
-@pytest.mark.parametrize("name", FILES.values())
-def test_doctor_names_a_damaged_file_of_an_agent(project: Project, name: str) -> None:
-    project.write(".github/hooks/theirs.json", "{")
-    path = project.write(name, '{"hooks": {"sessionStart": [{"bash": "faber-ledger hook --agent copilot"}]}}')
-    assert "not valid JSON" not in project.faber("doctor").stdout
-    path.write_text(path.read_text() + ",")
-    (check,) = [
-        one
-        for one in json.loads(project.faber("doctor", "--json").stdout)["data"]["checks"]
-        if one["check"] == "hooks.agents"
-    ]
-    (found,) = [one for one in check["findings"] if "not valid JSON" in one["what"]]
-    assert found["what"].startswith(f"{name}: not valid JSON: ")
-    assert found["level"] == "warning"
-
-
 def test_a_hook_in_another_form_is_not_added_again(project: Project) -> None:
     mine = {"type": "command", "command": "/opt/faber-ledger hook session-start --agent=codex"}
     path = project.write(FILES["codex"], json.dumps({"hooks": {"SessionStart": [{"hooks": [mine]}]}}))
