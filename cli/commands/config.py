@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -20,9 +20,6 @@ from faber_ledger.runs import state_file
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.run import RUNS, Run, find_root
 from faber_ledger.runs.settings import NAMES, NEW, PATH, Settings, list_installed, project_settings, read_user_config
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.group()
