@@ -42,7 +42,6 @@ CHECKS: dict[str, Callable[[Patient], Iterable[Finding]]] = {
     "runs.backups": runs.check_backups,
     "ledger.sound": runs.check_ledgers,
     "ledger.set_aside": runs.check_set_aside,
-    "clone.worktrees": git.check_worktrees,
     "workflow.usable": workflows.check_workflows,
     "workflow.artifacts": workflows.check_artifacts,
     "workflow.configuration": workflows.check_configuration,

@@ -1,4 +1,4 @@
-"""What git does with a run's files, how ledgers travel, and the clone's other work trees."""
+"""What git does with a run's files, and how ledgers travel."""
 
 from __future__ import annotations
 
@@ -19,15 +19,12 @@ from faber_ledger.cli.setup.git import (
     make_settings,
     settings_to_make,
 )
-from faber_ledger.cli.setup.hooks import describe_agents_alone, hint_to_install
 from faber_ledger.cli.worktrees.git import HINT_NO_WORK_TREE, run_git_without_variables
 from faber_ledger.files.change import without_block
 from faber_ledger.files.text import quote_word
-from faber_ledger.hooks.client_plugins import list_unanswered
 from faber_ledger.ledger import JOURNAL_ENDING
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.recording.call import HOOKS
 from faber_ledger.runs.carry import consent_of
 from faber_ledger.runs.conflicts import find_conflicts
 from faber_ledger.runs.git import top_above, unused_tops
@@ -36,7 +33,7 @@ from faber_ledger.runs.kept import runs_here
 from faber_ledger.runs.log import has_log
 from faber_ledger.runs.ownership import describe_unused
 from faber_ledger.runs.publish import carries_refs
-from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, COPY_ENDINGS, LOGS, other_roots
+from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, COPY_ENDINGS, LOGS
 from faber_ledger.runs.sent import Sent
 
 GIT_ONLY = "run `faber-ledger init --git-only`, as each clone needs it"
@@ -155,15 +152,3 @@ def _git_config_fix(patient: Patient, due: list[Setting]) -> Fix:
         lambda: make_settings(patient.root, due),
         lambda: [one.command for one in due],
     )
-
-
-def check_worktrees(patient: Patient) -> Iterator[Finding]:
-    """Look for other worktrees in which no hook runs."""
-    for root in other_roots(patient.root):
-        left = list_unanswered(root) if os.path.isdir(os.path.join(root, ".fractary")) else []
-        alone = describe_agents_alone(root, left)
-        if alone is not None:
-            yield Finding("note", f"in the worktree {root} {alone[0]}", alone[1])
-        elif left:
-            missing = "no hook runs" if len(left) == len(HOOKS) else f"no hook runs for {', '.join(left)}"
-            yield Finding("warning", f"in the worktree {root} {missing}", hint_to_install(root))

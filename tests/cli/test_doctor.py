@@ -84,7 +84,6 @@ def test_a_linked_worktree_is_run_checks_and_the_main_one_too(patient: Patient) 
     assert "hooks.installed" not in problems_of(patient.doctor(cwd=tree))
     (tree / ".claude" / "settings.json").unlink()
     assert "hooks.installed" in problems_of(patient.doctor(cwd=tree))
-    assert "clone.worktrees" in patient.problems()
 
 
 def test_a_submodule_is_a_project_of_its_own(patient: Patient, tmp_path: Path) -> None:

@@ -296,10 +296,10 @@ def test_in_worktrees_the_users_plugin_runs_and_one_of_untracked_settings_does_n
     tree = project.root.parent / "tree"
     (tree / ".fractary").mkdir(exist_ok=True)
     settings = install_plugin(project)
-    assert "no hook runs" not in project.call("doctor").stdout
+    assert "hooks.installed" not in project.call("doctor", cwd=tree).stdout
     settings.unlink()
     change_settings(project, "local", enabledPlugins={NAME: True})
-    assert f"hint: run `claude plugin install {NAME}`" in project.call("doctor").stdout
+    assert f"hint: run `claude plugin install {NAME}`" in project.call("doctor", cwd=tree).stdout
 
 
 # uninstall

@@ -171,15 +171,6 @@ def test_a_moved_clone_is_reported_with_how_to_repair_its_worktrees(project: Pro
     assert list_worktrees(moved)["project-issue-259"]["run_id"] == tree.run_id
 
 
-def test_a_worktree_without_hooks_is_reported_before_a_run_is_in_it(project: Project) -> None:
-    project.git("rm", "--quiet", "--cached", ".claude/settings.json")
-    project.git("commit", "--quiet", "-m", "Untracked settings")
-    project.git("worktree", "add", "--quiet", "../fresh", "-b", "fresh")
-    output = project.faber("doctor").stdout
-    assert f"in the worktree {project.root.with_name('fresh')} no hook runs" in output
-    assert "run `faber-ledger init` in it, and commit .claude/settings.json for the next one" in output
-
-
 def test_w_is_not_offered_where_no_worktree_can_be_made(tmp_path: Path) -> None:
     plain = Project(tmp_path / "plain")
     plain.root.mkdir()

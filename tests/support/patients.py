@@ -322,12 +322,6 @@ def _state_broken(patient: Patient) -> None:
     patient.put_state("{")
 
 
-def _worktree_without_hooks(patient: Patient) -> None:
-    patient.git("rm", "-q", "--cached", SETTINGS)
-    patient.git("commit", "-q", "-m", "Leave the settings out")
-    patient.git("worktree", "add", "-q", "../tree")
-
-
 def _no_workflow(patient: Patient) -> None:
     another_run(patient, "other-1", workflow_id="project:missing")
 
@@ -384,7 +378,6 @@ FAULTS = {
     "ledger gone": ("ledger.sound", "warning", _ledger_gone),
     "state changed": ("ledger.sound", "error", _state_changed),
     "state broken": ("ledger.sound", "error", _state_broken),
-    "worktree without hooks": ("clone.worktrees", "warning", _worktree_without_hooks),
     "no workflow": ("workflow.usable", "warning", _no_workflow),
     "required artifact missing": ("workflow.artifacts", "warning", _required_artifact_missing),
     "reloads in build": ("workflow.usable", "warning", _reloads_in_build),
