@@ -25,14 +25,7 @@ from faber_ledger.cli.ui.output import (
     warn_lines,
     warn_of,
 )
-from faber_ledger.cli.ui.which_run import (
-    complete_runs,
-    named_run,
-    run_to_load,
-    runs_of_work,
-    warn_if_kept,
-    work_id_option,
-)
+from faber_ledger.cli.ui.which_run import run_argument, run_to_load, runs_of_work, warn_if_kept
 from faber_ledger.context.body import COMMAND_BUDGET
 from faber_ledger.context.position import render_position, text_of_value
 from faber_ledger.context.reconstitution.content import PARTS, Sources, read_known, render_content
@@ -70,9 +63,8 @@ RETRIES = {  # the options between the first and the last
 
 
 @click.command(short_help="Reconstitute the context of a run.")
-@click.argument("run", required=False, metavar="[RUN]", shell_complete=complete_runs)
-@work_id_option
-@click.option("--run-id", metavar="RUN", shell_complete=complete_runs, help="The same as RUN.")
+@documents_codes
+@run_argument
 @click.option("--for", "reader", type=click.Choice(["build"]), help="Print only the build skill's input.")
 @click.option(
     "--skip",
@@ -90,16 +82,8 @@ RETRIES = {  # the options between the first and the last
     help="How much to print before the report, in UTF-16 code units.",
 )
 @json_option
-@documents_codes
 def reconstitute(
-    run: str | None,
-    work_id: str | None,
-    run_id: str | None,
-    reader: str | None,
-    skip: tuple[str, ...],
-    only: tuple[str, ...],
-    budget: int,
-    as_json: bool,
+    run: str | None, reader: str | None, skip: tuple[str, ...], only: tuple[str, ...], budget: int, as_json: bool
 ) -> None:
     """Load everything that a workflow needs to continue RUN (default: the active run), print it, and record it.
 
@@ -112,9 +96,7 @@ def reconstitute(
     """
     if only and (as_json or reader):
         raise click.UsageError("--only chooses what the text has: give it without --json and --for.")
-    if run_id is not None and run is not None:
-        raise click.UsageError("Give RUN or --run-id, not both.")
-    meant = _find_run(run_id if run is None else run, work_id, (lambda line: None) if as_json or reader else tell)
+    meant = _find_run(run, (lambda line: None) if as_json or reader else tell)
     report: list[str] = []
     journal = Journal(report.append, warn_lines, partial(_choose, skip))
     has_content, has_report = not (as_json or reader or only == (REPORT,)), not only or REPORT in only
@@ -144,14 +126,13 @@ def reconstitute(
     show({**context, **more}, ["", *lines] if has_content and has_report else lines, as_json=as_json)
 
 
-def _find_run(run: str | None, work_id: str | None, log: Callable[[str], None]) -> Run:
+def _find_run(run: str | None, log: Callable[[str], None]) -> Run:
     """Return the run to reconstitute; raises LedgerError, with the documents' words."""
     root = find_root(os.getcwd())
-    named = named_run(root, run, work_id)
     try:
-        found = run_to_load(root, named, active_run(root), log, records=True, takes_up=False)
+        found = run_to_load(root, run, active_run(root), log, records=True, takes_up=False)
     except RunNotFound as error:
-        raise run_not_found(find_run(root, named or "")) from error
+        raise run_not_found(find_run(root, run or "")) from error
     warn_if_kept(found)
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -116,34 +116,30 @@ def session_load(
     failed, or the load cannot be recorded; 2 wrong usage; 130 interrupted.
     A dry run ends with 1 where a required artifact would fail.
     """
-    root, at, is_terminal = find_root(os.getcwd()), now(), sys.stdout.isatty()
-    is_bounded = not (as_json or dry_run or is_terminal)
+    root, is_terminal = find_root(os.getcwd()), sys.stdout.isatty()
+    form = Form(
+        is_look=is_terminal and not (dry_run or content),
+        is_whole=verbose or is_terminal,
+        has_steps=content and is_terminal,
+        is_bounded=not (as_json or dry_run or is_terminal),
+        as_json=as_json,
+    )
     log: Callable[[str], None] = (lambda line: None) if as_json else tell
-    log_steps = log if verbose or is_terminal else (lambda line: None)
-    is_look = is_terminal and not (dry_run or content)
-    run_id = named_run(root, run_id, work_id)
-    run = run_to_load(root, run_id, active_run(root), log, records=not (dry_run or is_look))
-    if not (dry_run or is_look):
+    named = named_run(root, run_id, work_id)
+    run = run_to_load(root, named, active_run(root), log, records=not (dry_run or form.is_look))
+    if not (dry_run or form.is_look):
         warn_if_kept(run)
     config = read_user_config()
     requested = _check_given(config, run_id, artifacts, minimal)
     is_forced = force or content or minimal or requested is not None
     try:
         loading = Loading(
-            run, config, trigger, requested, at, warn_of, is_forced=is_forced, is_minimal=minimal, hint=hint
+            run, config, trigger, requested, now(), warn_of, is_forced=is_forced, is_minimal=minimal, hint=hint
         )
-        _warn_of_workflow(loading, is_bounded=is_bounded)
+        _warn_of_workflow(loading, form)
         if dry_run:
-            result, packet = loading.preview(budget)
-            show(report.dry_data(loading, result), report.dry_lines(loading, result, _size(packet)), as_json=as_json)
-            click.get_current_context().exit(1 if result.required_failed else 0)
-        if is_look:
-            log(report.LOOK)
-        has_steps = content and is_terminal
-        result = _read(loading, log_steps, is_bounded=is_bounded, is_recorded=not is_look, has_steps=has_steps)
-        packet, failure = ("", None) if is_look else loading.record(result, budget, log)
-        forms = {"is_look": is_look, "is_whole": verbose or is_terminal, "is_brief": has_steps}
-        _show(loading, result, packet, failure, is_bounded=is_bounded, as_json=as_json, **forms)
+            _preview(loading, budget, form)
+        _load(loading, budget, log, form)
     except (StateMissing, StateInvalid, NotWritable) as error:
         error.block = texts.load_failed(run, error)
         raise
@@ -161,63 +157,71 @@ def _check_given(config: UserConfig, run_id: str | None, artifacts: tuple[str, .
     return names if artifacts else None
 
 
-def _warn_of_workflow(loading: Loading, *, is_bounded: bool) -> None:
+class Form(NamedTuple):
+    """How a load is printed: a look records nothing, a report that is not whole is short."""
+
+    is_look: bool
+    is_whole: bool
+    has_steps: bool
+    is_bounded: bool
+    as_json: bool
+
+
+def _warn_of_workflow(loading: Loading, form: Form) -> None:
     problems = [f"⚠️ WARNING: {text}" for text in loading.problems]
     for texts_of in (problems, loading.workflow["warnings"]):
-        for text in _first(texts_of, "warnings", is_bounded=is_bounded):
+        for text in _first(texts_of, "warnings", form):
             warn_lines(text)
 
 
-def _read(
-    loading: Loading, log: Callable[[str], None], *, is_bounded: bool, is_recorded: bool, has_steps: bool
-) -> Reload:
-    """Load the artifacts, with lines for what is done, if `has_steps` for each artifact, too."""
+def _preview(loading: Loading, budget: int, form: Form) -> None:
+    """Print what would be loaded, and exit with 1 where a required artifact would fail."""
+    result, packet = loading.preview(budget)
+    show(report.dry_data(loading, result), report.dry_lines(loading, result, _size(packet)), as_json=form.as_json)
+    click.get_current_context().exit(1 if result.required_failed else 0)
+
+
+def _load(loading: Loading, budget: int, log: Callable[[str], None], form: Form) -> None:
+    """Load the artifacts, with lines for what is done, and print contents and report; raises what failed."""
+    log_steps = log if form.is_whole else (lambda line: None)
+    if form.is_look:
+        log(report.LOOK)
     for line in report.config_lines(loading):
-        log(line)
-    result = loading.read(dry=False, is_recorded=is_recorded)
-    for line in _first(report.skipped_lines(result), "are skipped", is_bounded=is_bounded):
-        log(line)
-    log(report.count_line(result, len(loading.selected)))
-    for line in report.step_lines(result) if has_steps else ():
-        log(line)
-    return result
+        log_steps(line)
+    result = loading.read(dry=False, is_recorded=not form.is_look)
+    for line in _first(report.skipped_lines(result), "are skipped", form):
+        log_steps(line)
+    log_steps(report.count_line(result, len(loading.selected)))
+    for line in report.step_lines(result) if form.has_steps else ():
+        log_steps(line)
+    packet, failure = ("", None) if form.is_look else loading.record(result, budget, log)
+    _show(loading, result, packet, failure, form)
 
 
-def _show(
-    loading: Loading,
-    result: Reload,
-    packet: str,
-    failure: Exception | None,
-    *,
-    is_bounded: bool,
-    is_look: bool,
-    is_whole: bool,
-    is_brief: bool,
-    as_json: bool,
-) -> None:
+def _show(loading: Loading, result: Reload, packet: str, failure: Exception | None, form: Form) -> None:
     """Print what was loaded and the report; raises the failure."""
-    warnings = _first(report.warnings(loading, result), "warnings", is_bounded=is_bounded)
+    warnings = _first(report.warnings(loading, result), "warnings", form)
     for warning in warnings:
         warn_lines(warning)
     room = max(BESIDE_CONTENTS - units("".join(warnings)), LONGEST)
-    failure = failure or _required_failure(result, is_bounded=is_bounded)
-    if packet and not as_json:
+    failure = failure or _required_failure(result, form)
+    if packet and not form.as_json:
         tell_lines(packet)
     size, lines = _size(packet), list[str]()
-    if failure is None and is_whole:
-        lines = [*report.lines(loading, result, is_look=is_look, is_brief=is_brief, given_bytes=size)]
-    if failure is None and (not lines or (is_bounded and units("\n".join(lines)) > room)):
+    if failure is None and form.is_whole:
+        lines = [*report.lines(loading, result, is_look=form.is_look, is_brief=form.has_steps, given_bytes=size)]
+    if failure is None and (not lines or (form.is_bounded and units("\n".join(lines)) > room)):
         short = "\n".join(map(escape, report.short_lines(loading, result, given_bytes=size)))
         lines = cut_middle(short, room, CUT).split("\n")
-    show({**report.data(loading, result), "context": packet}, lines, as_json=as_json)
+    show({**report.data(loading, result), "context": packet}, lines, as_json=form.as_json)
     if failure is not None:
         raise failure
 
 
-def _first(texts: Iterable[str], more: str, *, is_bounded: bool) -> list[str]:
+def _first(texts: Iterable[str], more: str, form: Form) -> list[str]:
     """Return the first of the texts, none too long, and how many are left out; all, if there is no bound."""
     every = [*texts]
-    if not is_bounded:
+    if not form.is_bounded:
         return every
     kept = [clip(text, LONGEST * len(text.split("\n"))) for text in every[:MOST]]
     return kept if len(every) <= MOST else [*kept, f"… and {len(every) - MOST} more {more}: {LIST_ALL}"]
@@ -227,7 +231,7 @@ def _size(packet: str) -> int:
     return len(packet.encode("utf-8", "replace"))
 
 
-def _required_failure(result: Reload, *, is_bounded: bool) -> LedgerError | None:
+def _required_failure(result: Reload, form: Form) -> LedgerError | None:
     """Return the error of the first required artifact that failed; None if none did."""
     if not result.required_failed:
         return None
@@ -236,5 +240,5 @@ def _required_failure(result: Reload, *, is_bounded: bool) -> LedgerError | None
     return LedgerError(
         f"required artifact {failed['artifact']['id']}: {failed['error'].message}",
         hint="the error's recovery steps are above",
-        block="\n\n".join(_first(errors, "errors", is_bounded=is_bounded)),
+        block="\n\n".join(_first(errors, "errors", form)),
     )
