@@ -19,7 +19,7 @@ PHASE, SESSION, ARTIFACT = 28, 30, 20
 MIN_BAR = 6.0  # the narrowest bar that can still be seen and clicked
 MAX_LEVELS = 4  # of sessions drawn one above the other on one machine
 MIN_PAUSE = 1.5  # the narrowest pause that is drawn
-MAX_LANES = 24  # of a kind; the others are counted
+MAX_LANES = 24  # of a kind; the table has the events of all
 LETTER = 6.7  # a letter's width, roughly
 WIDTH_OF_LETTER = 0.64  # on average, of a lane's name, in multiples of the font's size
 REASONS = ("normal", "manual", "compaction", "abandoned")
@@ -50,7 +50,6 @@ class Chart:
         return "\n".join(
             [
                 f'<svg viewBox="0 0 {WIDTH} {self.height + 8:g}" role="group" aria-label="{label}">',
-                f"<defs>{HATCH}</defs>",
                 *behind,
                 *compactions,
                 *body,
@@ -126,7 +125,6 @@ class Chart:
                     yield self._session(left, right, [bars[index] for index in chosen[first : last + 1]])
                 self.height += SESSION
             yield "</g>"
-        yield from self._left_out_note(len(lanes), "machines")
         self.height += GAP
 
     def _session(self, left: float, right: float, bars: list[Bar]) -> str:
@@ -141,13 +139,12 @@ class Chart:
         reason = "open" if bar["is_open"] else one["end_reason"] or "ended"
         kind = reason if reason in (*REASONS, "open") else "normal"
         name = one["session_id"].rpartition("-")[2] or one["session_id"]
-        drawn = f'<rect class="bar {kind}" {shape}/>'
-        heard = self.scale.x(bar["heard"])
-        if reason == "abandoned" and right - heard > MIN_BAR:
-            silent = f'x="{heard:.1f}" y="{top:g}" width="{right - heard:.1f}" height="{height}" rx="4"'
-            drawn += f'<rect class="silent" {silent} fill="url(#hatch)"/>'
         text = _fitting(right - left, f"{name} · {reason}", name)
-        return self._link(bar["row"] or bar["end_row"], _session_title(bar), drawn + _label(left, top + 16, text))
+        return self._link(
+            bar["row"] or bar["end_row"],
+            _session_title(bar),
+            f'<rect class="bar {kind}" {shape}/>{_label(left, top + 16, text)}',
+        )
 
     def _artifacts(self) -> Iterator[str]:
         lanes = self.timeline["lanes"]
@@ -165,7 +162,6 @@ class Chart:
             yield from self._failures(lane, top)
             yield "</g>"
             self.height += ARTIFACT
-        yield from self._left_out_note(len(lanes), "artifacts")
 
     def _failures(self, lane: Lane, top: float) -> Iterator[str]:
         failures = lane["failures"]
@@ -201,12 +197,6 @@ class Chart:
             f'y="{self.height + middle:g}"><title>{markup(name)}</title>{html.escape(shown)}</text>'
         )
 
-    def _left_out_note(self, count: int, what: str) -> Iterator[str]:
-        if count > MAX_LANES:
-            text = f"and {count - MAX_LANES} more {what}"
-            yield f'<text class="lane" x="{GUTTER - 12}" y="{self.height + 13:g}">{text}</text>'
-            self.height += ARTIFACT
-
     def _link(self, row: int | None, title: str, drawn: str) -> str:
         """Return what is drawn as a link to an event's row, or to the last row before it."""
         shown = f"<title>{markup(title)}</title>{drawn}"
@@ -222,12 +212,6 @@ class Chart:
             return f"{title}, {count} loads"
         size = f", {first['size_bytes']:,} bytes" if first["size_bytes"] is not None else ""
         return f"{title}, from {first['source'] or 'an unknown place'}{size}"
-
-
-HATCH = (
-    '<pattern id="hatch" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
-    '<path class="hatched" d="M0 0V7"/></pattern>'
-)
 
 
 def _session_title(bar: Bar) -> str:
