@@ -118,16 +118,15 @@ def session_load(
     """
     root, is_terminal = find_root(os.getcwd()), sys.stdout.isatty()
     form = Form(
-        is_look=is_terminal and not (dry_run or content),
+        records=not dry_run and (content or not is_terminal),
         is_whole=verbose or is_terminal,
         has_steps=content and is_terminal,
         is_bounded=not (as_json or dry_run or is_terminal),
         as_json=as_json,
     )
     log: Callable[[str], None] = (lambda line: None) if as_json else tell
-    named = named_run(root, run_id, work_id)
-    run = run_to_load(root, named, active_run(root), log, records=not (dry_run or form.is_look))
-    if not (dry_run or form.is_look):
+    run = run_to_load(root, named_run(root, run_id, work_id), active_run(root), log, records=form.records)
+    if form.records:
         warn_if_kept(run)
     config = read_user_config()
     requested = _check_given(config, run_id, artifacts, minimal)
@@ -158,9 +157,9 @@ def _check_given(config: UserConfig, run_id: str | None, artifacts: tuple[str, .
 
 
 class Form(NamedTuple):
-    """How a load is printed: a look records nothing, a report that is not whole is short."""
+    """How a load is printed: a look at it on a terminal `records` nothing, and a report that is not whole is short."""
 
-    is_look: bool
+    records: bool
     is_whole: bool
     has_steps: bool
     is_bounded: bool
@@ -184,17 +183,17 @@ def _preview(loading: Loading, budget: int, form: Form) -> None:
 def _load(loading: Loading, budget: int, log: Callable[[str], None], form: Form) -> None:
     """Load the artifacts, with lines for what is done, and print contents and report; raises what failed."""
     log_steps = log if form.is_whole else (lambda line: None)
-    if form.is_look:
+    if not form.records:
         log(report.LOOK)
     for line in report.config_lines(loading):
         log_steps(line)
-    result = loading.read(dry=False, is_recorded=not form.is_look)
+    result = loading.read(dry=False, is_recorded=form.records)
     for line in _first(report.skipped_lines(result), "are skipped", form):
         log_steps(line)
     log_steps(report.count_line(result, len(loading.selected)))
     for line in report.step_lines(result) if form.has_steps else ():
         log_steps(line)
-    packet, failure = ("", None) if form.is_look else loading.record(result, budget, log)
+    packet, failure = loading.record(result, budget, log) if form.records else ("", None)
     _show(loading, result, packet, failure, form)
 
 
@@ -209,7 +208,7 @@ def _show(loading: Loading, result: Reload, packet: str, failure: Exception | No
         tell_lines(packet)
     size, lines = _size(packet), list[str]()
     if failure is None and form.is_whole:
-        lines = [*report.lines(loading, result, is_look=form.is_look, is_brief=form.has_steps, given_bytes=size)]
+        lines = [*report.lines(loading, result, is_look=not form.records, is_brief=form.has_steps, given_bytes=size)]
     if failure is None and (not lines or (form.is_bounded and units("\n".join(lines)) > room)):
         short = "\n".join(map(escape, report.short_lines(loading, result, given_bytes=size)))
         lines = cut_middle(short, room, CUT).split("\n")

@@ -166,13 +166,8 @@ def cleaned(main: Project, *names: str) -> str:
 
 
 @pytest.mark.parametrize("folders", few(FOLDERS, 1), ids=" and ".join)
-def test_a_work_tree_where_the_other_project_works_is_kept(tmp_path: Path, folders: tuple[str, str]) -> None:
+def test_a_merged_work_tree_of_two_projects_is_removed(tmp_path: Path, folders: tuple[str, str]) -> None:
     first, _, main = links(tmp_path, *folders)
-    session = first.history[-1]["session_id"]
-    for names in ((), ("linked",)):
-        output = cleaned(main, *names)
-        assert "kept: " in output
-        assert f"  the session {session} of the run run-0 is open\n" in output
     first.deliver(END, client="c0", pid="0")
     first.change_state(status="completed")
     merge_into_main(first, top_of(main))
