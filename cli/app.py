@@ -59,7 +59,6 @@ SECTIONS = {
         "doctor": ("doctor:doctor", "Check the set-up, and fix what is safe."),
         "project": ("project:project", "Write state.json's two blocks from the log."),
         "redact": ("redact:redact", "Remove an event's payload from the log, or put it back."),
-        "migrate": ("migrate:migrate", "Upgrade a ledger to the newest format."),
     },
     "Git": {
         "seal": ("seal:seal", "Make a run ready for a commit, and stage it."),
@@ -69,7 +68,7 @@ SECTIONS = {
     },
     "Exchange": {
         "sync": ("sync:sync", "Exchange runs with git refs or the server."),
-        "export": ("exchange:export", "Write a run's events as JSON lines or a database."),
+        "export": ("exchange:export", "Write a run's events as JSON lines."),
         "import": ("exchange:import_events", "Import events that `export` wrote."),
     },
 }

@@ -245,14 +245,8 @@ def check_file(path: str) -> bool:
     return True
 
 
-def format_of(path: str) -> int:
-    """Return the format of the ledger at `path`; raises what `check_file` raises."""
-    check_file(path)
-    return int.from_bytes(_header(path)[60:64], "big")
-
-
-def check_schema(connection: sqlite3.Connection, path: str, schema: list[str] = SCHEMA) -> None:
-    """Compare the schema's text with a format's; raises IntegrityError if one character differs, and Locked.
+def check_schema(connection: sqlite3.Connection, path: str) -> None:
+    """Compare the schema's text with the format's; raises IntegrityError if one character differs, and Locked.
 
     A forged schema may hold values that are not text: their representation is compared, which no format has.
     """
@@ -262,7 +256,7 @@ def check_schema(connection: sqlite3.Connection, path: str, schema: list[str] = 
         if isinstance(error, sqlite3.DatabaseError) and is_busy(error):
             raise locked_error(path) from error
         raise IntegrityError(f"{path} {_why_unreadable(error)}", hint=HINT_RESTORE) from error
-    if sorted(found) != schema:
+    if sorted(found) != SCHEMA:
         raise IntegrityError(f"{path} does not have the schema of a ledger", hint=HINT_RESTORE)
 
 

@@ -1,96 +1,57 @@
-"""Upgrade an older ledger to the newest format, on a verified copy that then replaces it."""
+"""Run the revisions: of a ledger's schema in `migrations/ledger/`, of a team's server in `migrations/server/`.
+
+A hook makes a ledger without Alembic, from the text that the ledger's revision executes too.
+"""
 
 from __future__ import annotations
 
 import os
-import sqlite3
-import stat
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+import re
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import NamedTuple
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import create_engine
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.pool import NullPool
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, create_engine, text
+from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.pool import NullPool, StaticPool
 
 from faber_ledger.ledger import file
-from faber_ledger.ledger.disk import LOCK_SECONDS, RunLock
-from faber_ledger.ledger.errors import IntegrityError, LedgerError, RunNotFound
-from faber_ledger.ledger.file import connect
-from faber_ledger.ledger.union import move_into_place, remove_database
+from faber_ledger.ledger.errors import LedgerError, NewerFormat
 
 SCRIPTS = os.path.dirname(os.path.abspath(__file__))
 LEDGER = "ledger"  # the folder of the revisions of a ledger file
-EVENTS = "SELECT seq, id, hash FROM event ORDER BY seq, id"
+SCHEMA = "faber_ledger"
+SERVER = "server"  # the folder of the revisions of a server
+# Who owns the schema can put code of his own in it, which an upgrade would run with the rights of its login.
+OWNER = """\
+SELECT nspowner = me.oid OR (rolsuper AND (SELECT rolsuper FROM pg_roles WHERE oid = nspowner)), nspowner::regrole::text
+FROM pg_namespace, pg_roles AS me WHERE nspname = :schema AND rolname = current_user"""
+# A database that was copied, or restored elsewhere, has the keeper that it had.
+KEEPER = """\
+SELECT coalesce(
+  (SELECT min(rolname) FROM pg_proc JOIN pg_roles ON pg_roles.oid = proowner
+    WHERE pronamespace = 'faber_ledger'::regnamespace AND proname = 'my_projects'),
+  (SELECT 'faber_ledger_keeper_' || oid FROM pg_database WHERE datname = current_database())
+)"""
+LOCK = f"COMMENT ON SCHEMA {SCHEMA} IS 'faber-ledger'"  # one upgrade at a time, and only its owner may
 
 
-class Format(NamedTuple):
-    """A format: the Alembic revision that leads to it, and the text of its schema."""
+class Revision(NamedTuple):
+    """A revision of the server's schema: its id and what it makes."""
 
-    revision: str
-    text: str
-
-    @property
-    def schema(self) -> list[str]:
-        """The format's statements as `check_schema` compares them."""
-        return sorted(file.statements(self.text))
+    id: str
+    title: str
 
 
 class Outcome(NamedTuple):
-    """A ledger's format before and after; they are equal if there was nothing to do."""
+    """A server's revision before and after; they are equal if there was nothing to do. None: no schema of ours."""
 
-    before: int
-    after: int
-
-
-FORMATS: Mapping[int, Format] = {file.FORMAT: Format(file.REVISION, file.FORMAT_1)}
-
-
-def migrate_file(path: str, lock_path: str, *, dry_run: bool = False) -> Outcome:
-    """Upgrade the ledger at `path` to the newest known format, under its run's lock.
-
-    A dry run upgrades and checks the copy, and does not touch the ledger. Raises RunNotFound if there is no ledger,
-    what `check_file` raises, Locked, and IntegrityError if the ledger or the copy is wrong.
-    """
-    newest = max(FORMATS)
-    if _format(path) == newest:
-        with closing(connect(path, "ro")) as current:
-            file.check_schema(current, path, FORMATS[newest].schema)
-        return Outcome(newest, newest)
-    with RunLock(lock_path, LOCK_SECONDS):
-        before = _format(path)  # again: another process may have upgraded it
-        if before == newest:
-            return Outcome(newest, newest)
-        if before not in FORMATS:
-            raise IntegrityError(
-                f"{path} has format {before}, which does not exist", hint="restore the ledger from git"
-            )
-        with closing(connect(path, "rw")) as old, _temporary(path) as copy:
-            file.check_schema(old, path, FORMATS[before].schema)
-            _copy(old, copy, mode=stat.S_IMODE(os.stat(path).st_mode))
-            run_revisions(copy, revision=FORMATS[newest].revision)
-            _check_copy(old, copy, FORMATS[newest])
-            if not dry_run:
-                _put_in_place(copy, path)
-        return Outcome(before, newest)
-
-
-def run_revisions(path: str, *, revision: str = file.REVISION) -> None:
-    """Run Alembic's revisions up to `revision` on the database at `path`, which may be empty, in one transaction."""
-    config = make_config(LEDGER)
-    engine = create_engine("sqlite://", creator=lambda: connect(path, "rwc"), poolclass=NullPool)
-    try:
-        with engine.connect() as connection:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-            config.attributes["connection"] = connection
-            command.upgrade(config, revision)
-            connection.commit()
-    except DBAPIError as error:
-        raise IntegrityError(f"{path} cannot be upgraded: {error.orig}", hint="run `faber-ledger verify`") from error
-    finally:
-        engine.dispose()
+    before: str | None
+    after: str
 
 
 def make_config(folder: str) -> Config:
@@ -102,47 +63,78 @@ def make_config(folder: str) -> Config:
     return config
 
 
-def _format(path: str) -> int:
-    if not file.check_file(path):
-        raise RunNotFound(f"there is no ledger at {path}", hint="run `faber-ledger run list` to see the runs")
-    return file.format_of(path)
+def make_ledger(path: str) -> None:
+    """Run the ledger's revisions on the empty database at `path`, in one transaction."""
+    config = make_config(LEDGER)
+    engine = create_engine("sqlite://", creator=lambda: file.connect(path, "rwc"), poolclass=NullPool)
+    with engine.connect() as connection:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        config.attributes["connection"] = connection
+        command.upgrade(config, file.REVISION)
+        connection.commit()
 
 
-@contextmanager
-def _temporary(path: str) -> Iterator[str]:
-    """Yield a path for the copy, beside the ledger so that a rename can put it in place, and remove it afterwards."""
-    copy = path + ".migrating"
-    remove_database(copy)
+def list_revisions() -> list[Revision]:
+    """Return the revisions that this program knows, oldest first."""
+    known = ScriptDirectory.from_config(make_config(SERVER)).walk_revisions()
+    return [Revision(one.revision, one.doc.partition("\n")[0]) for one in known][::-1]
+
+
+def upgrade_server(driver: object) -> Outcome:
+    """Upgrade a server to the newest revision, in one transaction on a connection of the driver's.
+
+    Raises NewerFormat for a server of a newer program, LedgerError if another role made the schema, and what the driver
+    raises if the server refuses.
+    """
+    engine = create_engine(
+        "postgresql+psycopg://", creator=lambda: driver, poolclass=StaticPool, pool_reset_on_return=None
+    )
     try:
-        yield copy
-    finally:
-        remove_database(copy)
+        with engine.connect() as connection:
+            connection.execute(text("SET LOCAL statement_timeout = 0"))  # to index all events takes a while
+            outcome = _upgrade(connection)
+            connection.commit()
+            return outcome
+    except DBAPIError as error:
+        raise error.orig or error from None
 
 
-def _copy(old: sqlite3.Connection, copy: str, *, mode: int) -> None:
-    descriptor = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    os.fchmod(descriptor, mode)
-    os.close(descriptor)
-    with closing(sqlite3.connect(copy)) as new:
-        old.backup(new)
+def _upgrade(connection: Connection) -> Outcome:
+    with suppress(IntegrityError), connection.begin_nested():  # another upgrade, for which this has waited, has made it
+        connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"))
+    is_ours, owner = connection.execute(text(OWNER), {"schema": SCHEMA}).one()
+    if not is_ours:
+        raise LedgerError(
+            f"the schema {SCHEMA} belongs to the role {owner}",
+            hint=f"run it as {owner}, who could put code into the schema that runs with your rights",
+        )
+    connection.execute(text(LOCK))
+    context = MigrationContext.configure(connection, opts={"version_table_schema": SCHEMA})
+    before, known = context.get_current_revision(), list_revisions()
+    if before not in (None, *[one.id for one in known]):
+        raise NewerFormat(
+            f"the server has revision {before}, and this program knows revisions up to {known[-1].id}",
+            hint="upgrade faber-ledger on this machine, then run the command again",
+        )
+    config = make_config(SERVER)
+    config.attributes.update(connection=connection, version_table_schema=SCHEMA)
+    command.upgrade(config, "head")
+    return Outcome(before, known[-1].id)
 
 
-def _check_copy(old: sqlite3.Connection, copy: str, wanted: Format) -> None:
-    """Check the copy's schema text and its integrity, and that no event is missing, added or changed."""
-    with closing(connect(copy, "ro")) as new:
-        file.check_schema(new, copy, wanted.schema)
-        if [row for (row,) in new.execute("PRAGMA quick_check")] != ["ok"]:
-            raise IntegrityError(f"the upgraded copy {copy} is damaged", hint="run the command again")
-        kept = new.execute(EVENTS)
-        for event in old.execute(EVENTS):
-            if kept.fetchone() != event:
-                raise IntegrityError(f"the upgrade would change event {event[1]}", hint="run `faber-ledger verify`")
-        if kept.fetchone() is not None:
-            raise IntegrityError("the upgrade would add an event", hint="run `faber-ledger verify`")
+def run_steps(connection: Connection, steps: Iterable[str]) -> None:
+    """Run a revision's SQL files in their order, named below `migrations/server/` without `.sql`.
 
-
-def _put_in_place(copy: str, path: str) -> None:
-    try:
-        move_into_place(copy, path)  # synced, as SQLite leaves what it commits
-    except OSError as error:
-        raise LedgerError(f"cannot replace {path}: {error.strerror}", hint="check the folder's permissions") from error
+    `faber_ledger_keeper` in them stands for the keeper of the database. Raises LedgerError if the functions
+    belong to another role than a keeper, and the driver's errors.
+    """
+    keeper = connection.execute(text(KEEPER)).scalar_one()
+    if not re.fullmatch("faber_ledger_keeper_[0-9]+", keeper):
+        raise LedgerError(
+            f"the functions of faber-ledger belong to the role {keeper}, which is not a keeper",
+            hint="restore the database with its roles: docs/guides/TEAM-SERVER.md, Backups",
+        )
+    plain = connection.execution_options(no_parameters=True)  # else each `%` would be a parameter
+    for step in steps:
+        with open(os.path.join(SCRIPTS, SERVER, f"{step}.sql"), encoding="utf-8") as file:
+            plain.exec_driver_sql(file.read().replace("faber_ledger_keeper", keeper))

@@ -19,12 +19,11 @@ Moment: TypeAlias = tuple[float, int]
 
 
 class Bar(TypedDict):
-    """A session in time; `heard` is its last own event's moment, `row` and `end_row` are numbers of events."""
+    """A session in time; `row` and `end_row` are numbers of events."""
 
     session: SessionSummary
     machine: str
     start: Moment
-    heard: Moment
     end: Moment
     is_open: bool
     row: int | None
@@ -131,7 +130,6 @@ class _Course:
         self.number = 0
         self.moment: Moment = (0.0, 0)
         self.started: dict[str, tuple[Moment, int]] = {}
-        self.heard: dict[str, Moment] = {}
         self.ended: dict[str, tuple[Moment, int]] = {}
         self.present: dict[str, tuple[object, Span]] = {}
         self.lanes: dict[str, Lane] = {}
@@ -223,8 +221,6 @@ class _Course:
             if session_id not in self.ended or not event.get("inferred"):
                 self.ended[session_id] = (self.moment, self.number)
             self.is_compacting = event.get("reason") == "compaction"
-        if not event.get("inferred"):
-            self.heard[session_id] = self.moment
 
     # The context
 
@@ -286,7 +282,6 @@ class _Course:
             "session": session,
             "machine": _text(session["hostname"]) or "unknown machine",
             "start": start,
-            "heard": min(max(start, self.heard.get(name, end)), end),
             "end": end,
             "is_open": is_open,
             "row": row,

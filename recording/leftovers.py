@@ -10,7 +10,6 @@ from faber_ledger.ledger import disk
 from faber_ledger.ledger.event_types import REDACTED
 from faber_ledger.ledger.log import Log
 from faber_ledger.runs.kept_summaries import summary_paths
-from faber_ledger.runs.old_copies import doctor_copies
 from faber_ledger.runs.run import HOOK_LOG, Run
 from faber_ledger.runs.set_aside import LARGEST, list_set_aside, read_or_empty
 from faber_ledger.runs.state_file import state_copy_path
@@ -85,8 +84,6 @@ def _own_files(runs: list[Run]) -> Iterator[str]:
     for run in runs:
         path = os.path.join(run.root, *HOOK_LOG.split("/"))
         yield from (path, path + ".1")
-    copies = dict.fromkeys([path for run in runs for path in doctor_copies(run.root)])
-    yield from [path for path in copies if os.path.basename(path).startswith(os.path.basename(HOOK_LOG))]
     yield from summary_paths(runs[0]).values()
     yield from list_set_aside(runs[0].root)
 

@@ -6,7 +6,7 @@ is hashed with it, nobody else can guess.
 In `.git/faber-ledger/`: `runs/` has a private folder for each run, with its log (`log.py`), its lock, the copy of its
 `state.json`, the notes on work trees (`tree_note.py`), events that wait for a parent, and its kept summaries; `inbox/`
 the deliveries that are not recorded yet, `clients/` what was seen of each client, `set-aside/` what was refused or
-removed, `notices/` what the next start of a run says of that, `doctor/` the copies that `doctor --fix` makes, `writer`
+removed, `notices/` what the next start of a run says of that, `writer`
 the id of this clone, `key` its key, `set-up-checked` is there once a hook has looked whether `init` was run in this
 clone, `sync/` what was exchanged with a team's server last; and there are the locks of what a clone does once.
 

@@ -1,6 +1,6 @@
 """Old copies of a run's files, and of words in them, which a redaction removes.
 
-These are backups, those of `doctor`, and what killed writers left.
+These are backups, and what killed writers left.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from faber_ledger.runs.run import (
     STRIPPED,
     UNFINISHED_ENDINGS,
     Run,
-    clone_folder,
-    state_folder,
     with_suffix,
 )
 from faber_ledger.runs.state_file import read_state_copy, state_copy_path
@@ -42,10 +40,10 @@ COPIES = (
 
 
 def old_copies(run: Run) -> list[str]:
-    """Return the old copies of a run's files: in its folders, and where `doctor` keeps its own."""
+    """Return the old copies of a run's files: in its folders, and beside its log."""
     tree = find_run(run.root, run.run_id) if run.is_kept else run  # git leaves what it ignores
     found = [path for one in (Run(run.root, run.run_id, run.private_folder), tree) for path in _copies_of(one)]
-    return found + _outdated_state(run) + [path for path in doctor_copies(run.root) if _is_of(path, run)]
+    return found + _outdated_state(run)
 
 
 def _outdated_state(run: Run) -> list[str]:
@@ -57,20 +55,6 @@ def _outdated_state(run: Run) -> list[str]:
         return [path] if read_regular(run.state_path, LARGEST_STATE) != kept else []
     except (FileRefused, OSError):
         return [path]
-
-
-def doctor_copies(root: str) -> list[str]:
-    """Return the copies that `doctor --fix` made of files before it changed them, in a run or elsewhere."""
-    walked = sorted(os.walk(doctor_folder(root)))
-    return [os.path.join(folder, name) for folder, _, names in walked for name in sorted(names)]
-
-
-def _is_of(path: str, run: Run) -> bool:
-    """Return whether a copy of `doctor` is of this run's files; it has the path that the file had in the project."""
-    folder, name = os.path.split(path.replace(os.sep, "/"))
-    if run.suffix and folder.endswith(f"/{run.shown(run.directory)}"):
-        return run.owns(name)
-    return folder.endswith((f"/runs/{run.run_id}", f"/{run.shown(run.directory)}"))
 
 
 def remove_old_copies(run: Run, log: Log) -> list[str]:
@@ -96,8 +80,3 @@ def _copies_of(run: Run) -> Iterator[str]:
         is_copy = ours or entry.name == with_suffix(STATE_BACKUP, run.suffix)
         if is_copy and run.owns(entry.name) and not entry.is_dir(follow_symlinks=False):
             yield entry.path
-
-
-def doctor_folder(root: str) -> str:
-    """Return the folder in which `doctor --fix` keeps copies of what it changes."""
-    return os.path.join(clone_folder(root) or state_folder(root), "doctor")

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
 from contextlib import suppress
 
 from faber_ledger.ledger import disk
-from faber_ledger.ledger.disk import FileRefused, open_regular, read_regular, sync_directory
+from faber_ledger.ledger.disk import FileRefused, open_regular, read_regular
 from faber_ledger.ledger.encoding import COLUMNS, ID, PAYLOAD
 from faber_ledger.runs.clone import make_below
 from faber_ledger.runs.run import notices_folder, notices_path, quoted_form, set_aside_folder
@@ -195,16 +194,6 @@ def _name_for(run: Run, name: str) -> str:
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     stem, dot, ending = name.partition(".")
     return free_name(os.path.join(folder, f"{stamp}.{quoted_form(run.run_id)}.{stem}"), dot + ending)
-
-
-def copy_private(path: str, copy: str) -> None:
-    """Copy a file durably to a new one that only its owner can read; raises OSError, also if `copy` exists."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    with open(path, "rb") as source, open(os.open(copy, flags, 0o600), "wb") as target:
-        shutil.copyfileobj(source, target)
-        target.flush()
-        os.fsync(target.fileno())
-    sync_directory(os.path.dirname(copy))
 
 
 def free_name(stem: str, ending: str = "") -> str:

@@ -36,7 +36,7 @@ def upgrade(url: str | None, as_json: bool) -> None:
     Exit codes: 0 done, or nothing to do; 1 failed; 2 wrong usage, or no server is named;
     12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses.
     """
-    from faber_ledger.migrations.server_upgrade import upgrade_server  # loads Alembic, which is expensive
+    from faber_ledger.migrations.upgrade import upgrade_server  # loads Alembic, which is expensive
 
     with open_server(server_address(url), writing=True, has_schema=False, patience=None) as server:
         try:

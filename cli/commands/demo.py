@@ -16,12 +16,10 @@ import click
 
 from faber_ledger.cli.ui import output
 from faber_ledger.cli.ui.output import json_option, say_lines, show
-from faber_ledger.cli.ui.words import session_table, table
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.command_errors import StepFailed
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.projections.fold import blocks_of
-from faber_ledger.projections.history import summarize_sessions
 
 Done: TypeAlias = subprocess.CompletedProcess[str]
 
@@ -76,16 +74,13 @@ def _play(folder: str, tell: Callable[[str], None]) -> dict[str, Any]:
     """Play the whole demo and return the run's blocks and log at its end; raises StepFailed."""
     tell("One FABER run on two machines. Every command below is really run.\n")
     laptop, desktop = tell_story(folder, tell)
-    state = desktop.state()
-    blocks = blocks_of(state)
-    tell("\n8. What state.json knows now. The sessions of the run:\n")
-    loads = blocks["context_metadata"]["artifacts_in_context"]
-    context = table([[load["artifact_id"], load["source"], f"{load['size_bytes']:,} bytes"] for load in loads])
-    for line in (*session_table(lambda: summarize_sessions(blocks)), "", "In context at the end:", *context):
-        tell(f"   {line}".rstrip())
+    tell("\n8. What the desktop knows of the run's sessions")
+    desktop.run("faber-ledger", "replay", shown=slice(0, None))
     tell("\n9. The laptop gets all of it with a pull, and verifies the log")
     laptop.run("git", "pull", shown=slice(0, 1))
     laptop.run("faber-ledger", "verify", shown=slice(0, None))
+    state = desktop.state()
+    blocks = blocks_of(state)
     log = laptop.run("faber-ledger", "log", "--json", quiet=True)
     reasons = [session.get("end_reason") for session in blocks["sessions"]["session_history"]]
     if reasons != REASONS or blocks_of(laptop.state()) != blocks:
@@ -197,15 +192,20 @@ class Machine:
 
         Raises StepFailed if the hook complains, prints nothing where it should, or prints where it should not.
         """
-        call = delivery(kind, self.environment["HOME"], self.directory)
+        call = {"session_id": CONVERSATION, "cwd": self.directory, **EVENTS[kind]}
         event = call["hook_event_name"]
         with open(os.path.join(self.directory, ".claude", "settings.json"), encoding="utf-8") as file:
             command: str = json.load(file)["hooks"][event][0]["hooks"][0]["command"]
         why = next(f'"{name}":"{call[name]}"' for name in ("source", "trigger", "reason") if name in call)
         self._tell_command(f"{command.rpartition('exec ')[2]} ← {{{why}, …}}")
         before = self._sessions()
-        line = json.dumps(call, ensure_ascii=False, separators=(",", ":")) + "\n"
-        done = self._execute(["sh", "-c", command], self.environment | variables(self.pid, self.directory), line)
+        client = {
+            "CLAUDECODE": "1",
+            "CLAUDE_CODE_SESSION_ID": CONVERSATION,
+            "CLAUDE_PID": str(self.pid),
+            "CLAUDE_PROJECT_DIR": self.directory,
+        }
+        done = self._execute(["sh", "-c", command], self.environment | client, json.dumps(call) + "\n")
         if done.returncode or done.stderr or bool(done.stdout) != (event in PRINTING):
             raise self._failure(f"the {event} hook failed", done)
         if event == "SessionStart":
@@ -296,35 +296,11 @@ def _session_changes(before: list[dict[str, Any]], after: list[dict[str, Any]]) 
 
 
 CONVERSATION = "324802ff-0231-4ac6-8eb6-c6c99574fbae"  # the client's own session id, which a resume keeps
-PROMPT = {"prompt_id": "2a48cae6-b8df-406a-9187-00eb867af8b5"}
-EVENTS: dict[str, dict[str, Any]] = {
-    "startup": {"hook_event_name": "SessionStart", "source": "startup", "model": "claude-opus-5-5"},
-    "compacting": PROMPT | {"hook_event_name": "PreCompact", "trigger": "auto", "custom_instructions": None},
-    "compact": PROMPT | {"hook_event_name": "SessionStart", "source": "compact", "model": "claude-opus-5-5"},
-    "compacted": PROMPT | {"hook_event_name": "PostCompact", "trigger": "auto", "compact_summary": "Build goes on."},
+EVENTS = {
+    "startup": {"hook_event_name": "SessionStart", "source": "startup"},
+    "compacting": {"hook_event_name": "PreCompact", "trigger": "auto"},
+    "compact": {"hook_event_name": "SessionStart", "source": "compact"},
+    "compacted": {"hook_event_name": "PostCompact", "trigger": "auto", "compact_summary": "Build goes on."},
     "resume": {"hook_event_name": "SessionStart", "source": "resume"},
-    "exit": PROMPT | {"hook_event_name": "SessionEnd", "reason": "prompt_input_exit"},
+    "exit": {"hook_event_name": "SessionEnd", "reason": "prompt_input_exit"},
 }
-
-
-def delivery(kind: str, home: str, directory: str) -> dict[str, Any]:
-    """Return what the client writes to a hook's standard input, for one of the kinds in `EVENTS`."""
-    folder = os.path.join(home, ".claude", "projects", directory.replace(os.sep, "-"))
-    always = {
-        "session_id": CONVERSATION,
-        "transcript_path": os.path.join(folder, f"{CONVERSATION}.jsonl"),
-        "cwd": directory,
-    }
-    return always | EVENTS[kind]
-
-
-def variables(pid: int, directory: str) -> dict[str, str]:
-    """Return the variables that a client with this process id sets for its hooks."""
-    return {
-        "AI_AGENT": "claude-code_2-1-330_harness",
-        "CLAUDECODE": "1",
-        "CLAUDE_CODE_ENTRYPOINT": "cli",
-        "CLAUDE_CODE_SESSION_ID": CONVERSATION,
-        "CLAUDE_PID": str(pid),
-        "CLAUDE_PROJECT_DIR": directory,
-    }

@@ -9,18 +9,9 @@ from typing import Any
 import click
 
 from faber_ledger.cli.doctor import git, hooks, runs, workflows
-from faber_ledger.cli.doctor.finding import (
-    LEVELS,
-    Finding,
-    Fix,
-    FixResult,
-    limit_findings,
-    list_fixes,
-    make_fixes,
-    worst,
-)
+from faber_ledger.cli.doctor.finding import LEVELS, Finding, Fix, FixResult, limit_findings, list_fixes, make_fix, worst
 from faber_ledger.cli.doctor.patient import Patient
-from faber_ledger.cli.ui.output import json_option, say, show
+from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.words import plural
 from faber_ledger.cli.worktrees.git import refuse_bare
 from faber_ledger.ledger.clock import now
@@ -47,12 +38,10 @@ CHECKS: dict[str, Callable[[Patient], Iterable[Finding]]] = {
     "hooks.program": hooks.check_program,
     "hooks.log": hooks.check_hook_log,
     "hooks.waiting": hooks.check_waiting,
-    "runs.folder": runs.check_folders,
     "runs.active": runs.check_active,
     "runs.backups": runs.check_backups,
     "ledger.sound": runs.check_ledgers,
     "ledger.set_aside": runs.check_set_aside,
-    "clone.worktrees": git.check_worktrees,
     "workflow.usable": workflows.check_workflows,
     "workflow.artifacts": workflows.check_artifacts,
     "workflow.configuration": workflows.check_configuration,
@@ -60,7 +49,7 @@ CHECKS: dict[str, Callable[[Patient], Iterable[Finding]]] = {
 
 
 @click.command(short_help="Check the set-up, and fix what is safe.")
-@click.option("--fix", is_flag=True, help="Fix what can be fixed safely; each file is copied before.")
+@click.option("--fix", is_flag=True, help="Fix what `init` can: hooks, our lines for git, this clone's git config.")
 @click.option("--dry-run", is_flag=True, help="With --fix: show each change and write nothing.")
 @json_option
 def doctor(fix: bool, dry_run: bool, as_json: bool) -> int:
@@ -80,20 +69,19 @@ def doctor(fix: bool, dry_run: bool, as_json: bool) -> int:
 def _examine(root: str, *, fix: bool, dry_run: bool, as_json: bool) -> int:
     """Examine a project, fix it if asked to, print everything, and return the exit code."""
     _require_project(root)
-    patient = Patient(root, at=now())
-    results = run_checks(patient)
+    results = run_checks(Patient(root, at=now()))
     fixes = list_fixes(_all_findings(results))
-    done = make_fixes(patient, fixes, say) if fix and not dry_run else []
+    done = [make_fix(one) for one in fixes] if fix and not dry_run else []
     if done:
         results = run_checks(Patient(root, at=now()))
     data = {
         "root": root,
         "dry_run": dry_run,
         "checks": [_check_data(name, findings) for name, findings in results.items()],
-        "mended": [item._asdict() for item in done],
-        "would_mend": [{"what": one.what, "diff": [*one.diff()]} for one in fixes] if dry_run else [],
+        "fixed": [item._asdict() for item in done],
+        "would_fix": [{"what": one.what, "diff": [*one.diff()]} for one in fixes] if dry_run else [],
     }
-    lines = [*_fix_lines(root, done), *(_dry_lines(fixes) if dry_run else ()), *_lines(results)]
+    lines = [*_fix_lines(done), *(_dry_lines(fixes) if dry_run else ()), *_lines(results)]
     if fixes and not fix:
         lines.append("`faber-ledger doctor --fix --dry-run` shows what can be fixed here")
     show(data, lines, as_json=as_json)
@@ -138,7 +126,7 @@ def _require_project(root: str) -> None:
 
 def _check_data(name: str, findings: list[Finding]) -> dict[str, Any]:
     data = [
-        {"level": one.level, "what": one.what, "hint": one.hint, "can_mend": one.fix is not None} for one in findings
+        {"level": one.level, "what": one.what, "hint": one.hint, "can_fix": one.fix is not None} for one in findings
     ]
     return {"check": name, "level": worst(findings), "findings": data}
 
@@ -158,12 +146,11 @@ def _lines(results: Results) -> Iterator[str]:
     yield f"{len(results)} checks: {', '.join(totals) or 'no problems'}"
 
 
-def _fix_lines(root: str, done: list[FixResult]) -> Iterator[str]:
+def _fix_lines(done: list[FixResult]) -> Iterator[str]:
     for item in done:
         yield f"{'fixed' if item.problem is None else 'failed':<7}  {item.what}"
         if item.problem is not None:
             yield f"         {item.problem}"
-        yield from [f"         the original file: {os.path.relpath(copy, root)}" for copy in item.copies]
     if done:
         yield ""
 

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
@@ -14,9 +14,8 @@ from faber_ledger.cli.setup.agents import (
     EVENTS,
     add_agent_hooks,
     describe_agent_file,
-    leave_to_settings,
+    describe_copilot_twice,
     settings_of_copilot,
-    skip_copilot,
 )
 from faber_ledger.cli.setup.git import (
     FILES,
@@ -37,10 +36,8 @@ from faber_ledger.cli.setup.project import (
     choice_lines,
     describe_command,
     is_choice_due,
-    summaries_change,
+    project_change,
     travel_word,
-    with_carry,
-    with_project_id,
 )
 from faber_ledger.cli.setup.tracking import (
     check_not_ignored,
@@ -143,20 +140,7 @@ PURPOSES = {
 @click.option("--fetch", is_flag=True, help="Fetch the run whose branch is checked out, where ledgers travel in refs.")
 @dry_run_option
 @json_option
-def init(
-    scope: str,
-    part: str | None,
-    agent: str | None,
-    pre_commit: bool | None,
-    with_commands: bool,
-    summaries: bool | None,
-    carry: str | None,
-    remote: str | None,
-    auto_send: bool | None,
-    fetch: bool,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
+def init(dry_run: bool, as_json: bool, **given: Any) -> None:
     """Add the four hooks to the client's settings, and tell git how to treat a run's files, also in this clone.
 
     Where the client's plugin runs the hooks, none are added.
@@ -166,22 +150,19 @@ def init(
     Exit codes: 0 done, or nothing to do; 1 a file cannot be used, or git ignores
     what it must track; 2 wrong usage; 13 the remote does not answer.
     """
-    root = find_root(os.getcwd())
-    is_project, can_ask = part is not None or in_project(root, scope), not (dry_run or as_json)
-    if is_project:
-        refuse_bare(root)
-    elif with_commands or summaries is not None or carry is not None or fetch:
-        raise click.UsageError("--commands, --summaries, --carry and --fetch need a project, and there is none here.")
-    _check_usage(scope, part, agent, carry, is_about_refs=remote is not None or auto_send is not None, fetches=fetch)
-    hooks = _plan_hooks(root, scope, part, agent)
-    can_ask &= sys.stdin.isatty() and sys.stderr.isatty()
-    chosen = _choose_carry(root, carry, asks=is_project and can_ask, fetches=fetch)
-    travel = plan_carry(root, chosen, remote, auto_send)
-    files = _plan_files(root, summaries, travel, can_ask=can_ask) if is_project else []
+    root, options = find_root(os.getcwd()), Options(**given)
+    scope = options.scope
+    is_project = options.part is not None or in_project(root, scope)
+    _check_usage(root, options, is_project=is_project)
+    hooks = _plan_hooks(root, scope, options.part, options.agent)
+    can_ask = is_project and not (dry_run or as_json) and sys.stdin.isatty() and sys.stderr.isatty()
+    chosen = _choose_carry(root, options.carry, asks=can_ask, fetches=options.fetch)
+    travel = plan_carry(root, chosen, options.remote, options.auto_send)
+    files = _plan_files(root, options.summaries, travel, can_ask=can_ask) if is_project else []
     git_says = check_not_ignored(root) if is_project else None
-    pre_commits, notes = _plan_git_hooks(root, pre_commit, travel, is_project=is_project)
-    commands, said = add_commands(root) if with_commands else ([], [])
-    shared = [*hooks.copilots, *files, *pre_commits, *commands]
+    pre_commits, notes = _plan_git_hooks(root, options.pre_commit, travel, is_project=is_project)
+    commands, said = add_commands(root) if options.with_commands else ([], [])
+    shared = [*files, *pre_commits, *commands]
     changes, notes = [*hooks.own, *shared], [*hooks.notes, *notes, *said]
     config: list[Setting] = []
     if is_project and top_of(root) is not None:
@@ -196,7 +177,7 @@ def init(
         notes.append(
             f"this clone would send its ledgers to {travel.remote}, where everybody who reads it can read them"
         )
-    failure = _fetch(root, notes) if not dry_run and (fetch or (carry is None and travel.mode == REFS)) else None
+    failure = None if dry_run else _fetch(root, options, travel, notes)
     notes += _project_notes(root, git_says, travel) if is_project else []
     committed = [*(hooks.own if scope == "project" else []), *shared]
     commit = names_to_commit(committed, root) if git_says is None else []
@@ -213,8 +194,10 @@ def init(
         raise failure
 
 
-def _fetch(root: str, notes: list[str]) -> LedgerError | None:
+def _fetch(root: str, options: Options, travel: CarryPlan, notes: list[str]) -> LedgerError | None:
     """Bring the runs at work here, and note which; return what failed, since the changes are to be reported first."""
+    if not options.fetch and (options.carry is not None or travel.mode != REFS):
+        return None
     try:
         notes += fetch_here(root, say)
     except LedgerError as error:
@@ -222,14 +205,33 @@ def _fetch(root: str, notes: list[str]) -> LedgerError | None:
     return None
 
 
-def _check_usage(
-    scope: str, part: str | None, agent: str | None, carry: str | None, *, is_about_refs: bool, fetches: bool
-) -> None:
-    if agent is not None and (part is not None or scope == "local"):
+class Options(NamedTuple):
+    """The options that say what is set up; `part` is `git` or `plugin` for a part of it."""
+
+    scope: str
+    part: str | None
+    agent: str | None
+    pre_commit: bool | None
+    with_commands: bool
+    summaries: bool | None
+    carry: str | None
+    remote: str | None
+    auto_send: bool | None
+    fetch: bool
+
+
+def _check_usage(root: str, options: Options, *, is_project: bool) -> None:
+    """Raise UsageError for options that do not go together, and NoWorkTree in a bare repository."""
+    needs_project = options.with_commands or options.fetch or (options.summaries, options.carry) != (None, None)
+    if is_project:
+        refuse_bare(root)
+    elif needs_project:
+        raise click.UsageError("--commands, --summaries, --carry and --fetch need a project, and there is none here.")
+    if options.agent is not None and (options.part is not None or options.scope == "local"):
         raise click.UsageError("--agent goes with --scope project or user, and not with --git-only or --plugin.")
-    if carry != REFS and is_about_refs:
+    if options.carry != REFS and (options.remote, options.auto_send) != (None, None):
         raise click.UsageError("--remote, --auto-send and --no-auto-send go with --carry refs.")
-    if carry == TREE and fetches:
+    if options.carry == TREE and options.fetch:
         raise click.UsageError("--fetch fetches from git refs, and does not go with --carry tree.")
 
 
@@ -255,10 +257,9 @@ def _plan_git_hooks(
 
 
 class Hooks(NamedTuple):
-    """The changes that add the hooks to a scope's file, those of Copilot's own file, and what to say."""
+    """The changes that add the hooks to a scope's file, and what to say."""
 
     own: list[FileChange]
-    copilots: list[FileChange]
     notes: list[str]
     has_settings: bool
 
@@ -266,21 +267,24 @@ class Hooks(NamedTuple):
 def _plan_hooks(root: str, scope: str, part: str | None, agent: str | None) -> Hooks:
     if agent is not None:
         held = settings_of_copilot(root) if agent == "copilot" else []
-        changes, notes = skip_copilot(root, scope, held[0]) if held else add_agent_hooks(root, scope, agent)
-        return Hooks(changes, [], [*notes, *_path_warnings()], has_settings=False)
+        if held:
+            shown = display_path(held[0], root)
+            return Hooks(
+                [], [f"no hooks of Copilot are written: it reads {shown} too, which has them"], has_settings=False
+            )
+        changes, notes = add_agent_hooks(root, scope, agent)
+        return Hooks(changes, [*notes, *_path_warnings()], has_settings=False)
     has_settings = part is None and not has_plugin_instead(root, scope)
     notes = [*note_without_plugin(root)] if part == "plugin" else []
     if part != "git":
         notes += [*describe_plugins(root, scope, are_settings_written=has_settings), *_path_warnings()]
     if not has_settings:
-        return Hooks([], [], notes, has_settings=False)
+        return Hooks([], notes, has_settings=False)
     settings = settings_change(root, scope)
     notes += _warnings((settings.after or b"").decode(), root, scope)
-    copilots, said = leave_to_settings(root, settings.path) if scope != "user" else ([], [])
-    if copilots:
-        again = "`faber-ledger uninstall`, `faber-ledger init --agent copilot` and `faber-ledger init --scope user`"
-        said.append(f"to have Copilot's own beside the client's instead, run {again}")
-    return Hooks([settings], copilots, [*notes, *said], has_settings=True)
+    if scope != "user":
+        notes += ["; ".join(one) for one in describe_copilot_twice(root, [settings.path])]
+    return Hooks([settings], notes, has_settings=True)
 
 
 def _plan_files(root: str, summaries: bool | None, travel: CarryPlan, *, can_ask: bool) -> list[FileChange]:
@@ -290,8 +294,7 @@ def _plan_files(root: str, summaries: bool | None, travel: CarryPlan, *, can_ask
         for line in choice_lines(root):
             say(line)
         summaries = click.confirm(QUESTION.format(travel=travel_word(root)), default=RECORDED_BY_DEFAULT, err=True)
-    setting = summaries_change(root, summaries)
-    of_project = with_project_id(root, setting if travel.mode is None else with_carry(root, setting, travel.mode))
+    of_project = project_change(root, summaries, travel.mode)
     return [*changes, *([of_project] if of_project is not None else [])]
 
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from faber_ledger.cli.reports.project import project_run
 from faber_ledger.cli.ui.output import json_option, say, show
 from faber_ledger.cli.ui.which_run import recheck_under_lock, run_argument, run_to_project, run_with_ledger
 from faber_ledger.cli.ui.words import publishing_hint
+from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.projections.difference import find_difference
 from faber_ledger.projections.fold import blocks_of
-from faber_ledger.runs import state_file
+from faber_ledger.recording.recording import record_before_projecting
+from faber_ledger.runs import state_file, state_write
+from faber_ledger.runs.conflicts import check_not_in_conflict
 from faber_ledger.runs.log import read_log
+from faber_ledger.runs.projecting import reproject, restore_backup
 from faber_ledger.runs.publish import why_not_published
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.tree_note import TreeNote
@@ -43,9 +47,39 @@ def project(run: str | None, check: bool, rebuild: bool, restore: bool, as_json:
     if sum([check, rebuild, restore]) > 1:
         raise click.UsageError("Give one of --check, --rebuild and --restore.")
     chosen = run_with_ledger(run) if check else run_to_project(run, needs_ledger=not restore)
-    result = _check_run(chosen) if check else project_run(chosen, rebuild=rebuild, restore=restore, warn=say)
+    result = _check_run(chosen) if check else _project_run(chosen, rebuild=rebuild, restore=restore)
     show(result, _lines(chosen, result), as_json=as_json)
     return ProjectionDiffers.exit_code if result["outcome"] == "differs" else 0
+
+
+def _project_run(run: Run, *, rebuild: bool, restore: bool) -> dict[str, Any]:
+    """Write a run's blocks, restoring a backup first if needed, and return the outcome; raises as `reproject`.
+
+    Raises StateInvalid, too, for a state in conflict: a projection or a backup would lose one side's keys.
+    """
+    check_not_in_conflict(run)
+    missing = not os.path.lexists(run.state_path)
+    if restore:
+        used, has_events = restore_backup(run, warn=say)
+        if has_events:
+            record_before_projecting(run, now(), warn=say)
+            reproject(run, rebuild=True, warn=say)
+        name = os.path.basename(used)
+        return {"run_id": run.run_id, "outcome": "restored", "backup": name, "projected": has_events}
+    record_before_projecting(run, now(), warn=say)
+    result = reproject(run, rebuild=rebuild, warn=say, defaults={})
+    if result.source is not None:
+        return {"run_id": run.run_id, "outcome": "restored", "backup": result.source, "projected": True}
+    if missing:
+        return {"run_id": run.run_id, "outcome": "made", "unknown": result.unknown}
+    if result.is_changed:
+        return {"run_id": run.run_id, "outcome": "written"}
+    with read_log(run) as log:
+        state = state_write.read_known(run)
+        why = None if state.shows(log) else why_not_published(run, state.value, TreeNote(run), log, on_purpose=rebuild)
+    if why is not None:
+        return {"run_id": run.run_id, "outcome": "not_published", "why": why}
+    return {"run_id": run.run_id, "outcome": "unchanged"}
 
 
 def _check_run(run: Run) -> dict[str, Any]:

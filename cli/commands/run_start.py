@@ -14,11 +14,10 @@ from faber_ledger.cli.reports.run_list import check_is_new, find_here, is_lackin
 from faber_ledger.cli.setup.hooks import describe_lacking
 from faber_ledger.cli.sync.agreement import find_work_at_remote
 from faber_ledger.cli.sync.arrival import bring_run_from_refs
-from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.git_words import hint_to_ask
 from faber_ledger.cli.ui.output import documents_codes, json_option, say, show, tell, warn
 from faber_ledger.cli.ui.server import names_server, url_option
-from faber_ledger.cli.ui.which_run import match_run, named_run, work_id_option
+from faber_ledger.cli.ui.which_run import complete_runs, match_run, named_run, work_id_option
 from faber_ledger.cli.ui.words import place_lines
 from faber_ledger.cli.worktrees import creation
 from faber_ledger.cli.worktrees.git import can_add, refuse_bare
@@ -104,8 +103,8 @@ def start(as_json: bool, yes: bool, in_worktree: bool, **given: str | None) -> N
 
 
 @click.command(short_help="Make a run the active one; show where it continues.")
-@click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
-@click.option("--run-id", metavar="RUN", shell_complete=completion.runs, help="The same as RUN.")
+@click.argument("run", required=False, metavar="[RUN]", shell_complete=complete_runs)
+@click.option("--run-id", metavar="RUN", shell_complete=complete_runs, help="The same as RUN.")
 @work_id_option
 @click.option("--yes", is_flag=True, help="Take over from another active workflow without asking.")
 @url_option
@@ -141,11 +140,7 @@ def resume(run: str | None, run_id: str | None, work_id: str | None, yes: bool, 
 @click.command("workflow-run", short_help="Alias of `run start`; --resume: of `run resume`.")
 @start_options
 @click.option(
-    "--resume",
-    "resumed",
-    metavar="RUN",
-    shell_complete=completion.runs,
-    help="Resume this run instead of starting one.",
+    "--resume", "resumed", metavar="RUN", shell_complete=complete_runs, help="Resume this run instead of starting one."
 )
 @json_option
 def workflow_run(resumed: str | None, as_json: bool, yes: bool, in_worktree: bool, **given: str | None) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from faber_ledger.cli.reports import session_load as report
 from faber_ledger.cli.reports.loading import Loading
 from faber_ledger.cli.ui import texts
-from faber_ledger.cli.ui.output import documents_codes, json_option, show, tell, tell_lines, warn, warn_lines, warn_of
+from faber_ledger.cli.ui.output import documents_codes, json_option, show, tell, tell_lines, warn_lines, warn_of
 from faber_ledger.cli.ui.which_run import run_option, run_to_load, warn_if_kept
 from faber_ledger.context.body import COMMAND_BUDGET
 from faber_ledger.context.failures import describe_failure
@@ -28,11 +28,12 @@ if TYPE_CHECKING:
     from faber_ledger.runs.settings import UserConfig
 
 # The client gives the agent a command's output up to 30,000 characters; of a longer one it keeps a file and shows 2 KB.
-BESIDE_CONTENTS = 4_500  # units: with contents of 25,000 well below the client's limit
-LEAST = 200  # units of the first text
+# Contents of 25,000, three kinds of warnings and the report stay below that.
+MOST = 6  # of a kind
+LONGEST = 250  # units of a line
+BESIDE_CONTENTS = 4_500  # units of warnings and report
 LIST_ALL = "`faber-ledger session-load --dry-run` lists all"
 CUT = f"\n  … ({LIST_ALL})\n"
-WARNINGS = 0.45  # of the room beside the contents, for each kind of them
 
 
 class Trigger(click.ParamType[str]):
@@ -108,34 +109,29 @@ def session_load(
     failed, or the load cannot be recorded; 2 wrong usage; 130 interrupted.
     A dry run ends with 1 where a required artifact would fail.
     """
-    root, at, is_terminal = find_root(os.getcwd()), now(), sys.stdout.isatty()
-    beside = Bounded(None if as_json or dry_run or is_terminal else BESIDE_CONTENTS)
-    log: Callable[[str], None] = (lambda line: None) if as_json else (lambda line: tell(beside.count(line)))
-    log_steps = log if verbose or is_terminal else (lambda line: None)
-    is_look = is_terminal and not (dry_run or content)
-    meant = run_to_load(root, run, active_run(root), log, records=not (dry_run or is_look))
-    if not (dry_run or is_look):
+    root, is_terminal = find_root(os.getcwd()), sys.stdout.isatty()
+    form = Form(
+        records=not dry_run and (content or not is_terminal),
+        is_whole=verbose or is_terminal,
+        has_steps=content and is_terminal,
+        is_bounded=not (as_json or dry_run or is_terminal),
+        as_json=as_json,
+    )
+    log: Callable[[str], None] = (lambda line: None) if as_json else tell
+    meant = run_to_load(root, run, active_run(root), log, records=form.records)
+    if form.records:
         warn_if_kept(meant)
     config = read_user_config()
     requested = _check_given(config, artifacts, minimal)
     is_forced = force or content or minimal or requested is not None
     try:
         loading = Loading(
-            meant, config, trigger, requested, at, warn_of, is_forced=is_forced, is_minimal=minimal, hint=hint
+            meant, config, trigger, requested, now(), warn_of, is_forced=is_forced, is_minimal=minimal, hint=hint
         )
-        _warn_of_workflow(loading, beside)
+        _warn_of_workflow(loading, form)
         if dry_run:
-            result, packet = loading.preview(budget)
-            show(report.dry_data(loading, result), report.dry_lines(loading, result, _size(packet)), as_json=as_json)
-            click.get_current_context().exit(1 if result.required_failed else 0)
-        if is_look:
-            log(report.LOOK)
-        has_steps = content and is_terminal
-        result = _read(loading, beside, log_steps, is_recorded=not is_look, has_steps=has_steps)
-        packet, failure = ("", None) if is_look else loading.record(result, budget, log)
-        beside.add(budget - units(packet))
-        forms = {"is_look": is_look, "is_whole": verbose or is_terminal, "is_brief": has_steps}
-        _show(loading, result, packet, failure, beside, as_json=as_json, **forms)
+            _preview(loading, budget, form)
+        _load(loading, budget, log, form)
     except (StateMissing, StateInvalid, NotWritable) as error:
         error.block = texts.load_failed(meant, error)
         raise
@@ -153,61 +149,81 @@ def _check_given(config: UserConfig, artifacts: tuple[str, ...], minimal: bool) 
     return names if artifacts else None
 
 
-def _warn_of_workflow(loading: Loading, beside: Bounded) -> None:
+class Form(NamedTuple):
+    """How a load is printed: a look at it on a terminal `records` nothing, and a report that is not whole is short."""
+
+    records: bool
+    is_whole: bool
+    has_steps: bool
+    is_bounded: bool
+    as_json: bool
+
+
+def _warn_of_workflow(loading: Loading, form: Form) -> None:
     problems = [f"⚠️ WARNING: {text}" for text in loading.problems]
-    for text in beside.first(problems, WARNINGS, "warnings"):
-        warn_lines(beside.count(text))
-    for text in beside.first(loading.workflow["warnings"], WARNINGS, "warnings"):
-        warn(beside.count(text))
+    for texts_of in (problems, loading.workflow["warnings"]):
+        for text in _first(texts_of, "warnings", form):
+            warn_lines(text)
 
 
-def _read(
-    loading: Loading, beside: Bounded, log: Callable[[str], None], *, is_recorded: bool, has_steps: bool
-) -> Reload:
-    """Load the artifacts, with lines for what is done, if `has_steps` for each artifact, too."""
+def _preview(loading: Loading, budget: int, form: Form) -> None:
+    """Print what would be loaded, and exit with 1 where a required artifact would fail."""
+    result, packet = loading.preview(budget)
+    show(report.dry_data(loading, result), report.dry_lines(loading, result, _size(packet)), as_json=form.as_json)
+    click.get_current_context().exit(1 if result.required_failed else 0)
+
+
+def _load(loading: Loading, budget: int, log: Callable[[str], None], form: Form) -> None:
+    """Load the artifacts, with lines for what is done, and print contents and report; raises what failed."""
+    log_steps = log if form.is_whole else (lambda line: None)
+    if not form.records:
+        log(report.LOOK)
     for line in report.config_lines(loading):
-        log(line)
-    result = loading.read(dry=False, is_recorded=is_recorded)
-    for line in beside.first(report.skipped_lines(result), WARNINGS, "are skipped"):
-        log(line)
-    log(report.count_line(result, len(loading.selected)))
-    for line in report.step_lines(result) if has_steps else ():
-        log(line)
-    return result
+        log_steps(line)
+    result = loading.read(dry=False, is_recorded=form.records)
+    for line in _first(report.skipped_lines(result), "are skipped", form):
+        log_steps(line)
+    log_steps(report.count_line(result, len(loading.selected)))
+    for line in report.step_lines(result) if form.has_steps else ():
+        log_steps(line)
+    packet, failure = loading.record(result, budget, log) if form.records else ("", None)
+    _show(loading, result, packet, failure, form)
 
 
-def _show(
-    loading: Loading,
-    result: Reload,
-    packet: str,
-    failure: Exception | None,
-    beside: Bounded,
-    *,
-    is_look: bool,
-    is_whole: bool,
-    is_brief: bool,
-    as_json: bool,
-) -> None:
-    """Print what was loaded and the report, in what is left of the room; raises the failure."""
-    for warning in beside.first(report.warnings(loading, result), WARNINGS, "warnings"):
-        warn_lines(beside.count(warning))
-    failure = failure or _required_failure(result, beside)
-    if packet and not as_json:
+def _show(loading: Loading, result: Reload, packet: str, failure: Exception | None, form: Form) -> None:
+    """Print what was loaded and the report; raises the failure."""
+    warnings = _first(report.warnings(loading, result), "warnings", form)
+    for warning in warnings:
+        warn_lines(warning)
+    room = max(BESIDE_CONTENTS - units("".join(warnings)), LONGEST)
+    failure = failure or _required_failure(result, form)
+    if packet and not form.as_json:
         tell_lines(packet)
-
-    size = _size(packet)
-    whole = report.lines(loading, result, is_look=is_look, is_brief=is_brief, given_bytes=size) if is_whole else ()
-    lines = [] if failure else beside.fit(whole, report.short_lines(loading, result, given_bytes=size))
-    show({**report.data(loading, result), "context": packet}, lines, as_json=as_json)
+    size, lines = _size(packet), list[str]()
+    if failure is None and form.is_whole:
+        lines = [*report.lines(loading, result, is_look=not form.records, is_brief=form.has_steps, given_bytes=size)]
+    if failure is None and (not lines or (form.is_bounded and units("\n".join(lines)) > room)):
+        short = "\n".join(map(escape, report.short_lines(loading, result, given_bytes=size)))
+        lines = cut_middle(short, room, CUT).split("\n")
+    show({**report.data(loading, result), "context": packet}, lines, as_json=form.as_json)
     if failure is not None:
         raise failure
+
+
+def _first(texts: Iterable[str], more: str, form: Form) -> list[str]:
+    """Return the first of the texts, none too long, and how many are left out; all, if there is no bound."""
+    every = [*texts]
+    if not form.is_bounded:
+        return every
+    kept = [clip(text, LONGEST * len(text.split("\n"))) for text in every[:MOST]]
+    return kept if len(every) <= MOST else [*kept, f"… and {len(every) - MOST} more {more}: {LIST_ALL}"]
 
 
 def _size(packet: str) -> int:
     return len(packet.encode("utf-8", "replace"))
 
 
-def _required_failure(result: Reload, beside: Bounded) -> LedgerError | None:
+def _required_failure(result: Reload, form: Form) -> LedgerError | None:
     """Return the error of the first required artifact that failed; None if none did."""
     if not result.required_failed:
         return None
@@ -216,45 +232,5 @@ def _required_failure(result: Reload, beside: Bounded) -> LedgerError | None:
     return LedgerError(
         f"required artifact {failed['artifact']['id']}: {failed['error'].message}",
         hint="the error's recovery steps are above",
-        block="\n\n".join(beside.first(errors, 1, "errors")),
+        block="\n\n".join(_first(errors, "errors", form)),
     )
-
-
-class Bounded:
-    """The room that is left for what is printed besides the contents, in UTF-16 units; None where nothing is cut."""
-
-    def __init__(self, room: int | None) -> None:
-        self.left = room
-
-    def count(self, text: str) -> str:
-        """Return a text that is printed whole, and take its room."""
-        if self.left is not None:
-            self.left -= units(text) + 1
-        return text
-
-    def add(self, room: int) -> None:
-        """Add the room that the contents leave free."""
-        if self.left is not None:
-            self.left += room
-
-    def first(self, texts: Iterable[str], share: float, more: str) -> list[str]:
-        """Return the texts that fit into a share of the room, the first one always, then how many are left out."""
-        every = [*texts]
-        if self.left is None:
-            return every
-        kept: list[str] = []
-        room = int(max(self.left, 0) * share)
-        for number, text in enumerate(every):
-            if number and units(text) >= room:
-                return [*kept, f"… and {len(every) - number} more {more}: {LIST_ALL}"]
-            kept.append(clip(text, max(room, LEAST)))
-            room -= units(text) + 1
-        return kept
-
-    def fit(self, lines: Iterable[str], shorter: Iterable[str]) -> list[str]:
-        """Return the lines if there are any and they fit, else the shorter ones, without their middle if need be."""
-        every = [*lines]
-        if every and (self.left is None or units("\n".join(every)) < self.left):
-            return every
-        short = "\n".join(map(escape, shorter))
-        return (short if self.left is None else cut_middle(short, max(self.left, len(CUT)), CUT)).split("\n")

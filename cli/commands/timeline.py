@@ -29,7 +29,7 @@ WORDS = {
     "normal": "ended normally",
     "manual": "ended by hand",
     "compaction": "ended by a compaction",
-    "abandoned": "abandoned (hatched: nothing was heard)",
+    "abandoned": "abandoned: its end never came",
     "open": "still open",
 }
 

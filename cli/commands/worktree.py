@@ -8,15 +8,15 @@ from typing import Any
 
 import click
 
-from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, say, show, warn
 from faber_ledger.cli.ui.words import table
+from faber_ledger.cli.worktrees import git
 from faber_ledger.cli.worktrees.creation import shorten_path
-from faber_ledger.cli.worktrees.removal import clean_up, cleanup_lines
 from faber_ledger.cli.worktrees.survey import Site, survey, update_registry
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.runs.run import find_root
+from faber_ledger.runs import progress
+from faber_ledger.runs.run import common_directory, find_root, forget_work_trees
 
 COLUMNS = ("worktree", "run", "branch", "phase", "open", "last event")
 
@@ -40,7 +40,7 @@ def list_(as_json: bool) -> None:
 
 
 @worktree.command(short_help="Remove the worktrees of finished, merged runs.")
-@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=completion.worktrees)
+@click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--dry-run", is_flag=True, help="Show what would be removed and why, and remove nothing.")
 @json_option
 def cleanup(names: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
@@ -58,10 +58,10 @@ def cleanup(names: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
         site for site in sites if not site.tree.is_main and (site.run_id or site.record)
     ]
     once = {site.tree.path: site for site in chosen}.values()
-    results = [clean_up(site, here, named=bool(names), dry_run=dry_run) for site in once]
+    results = [_clean_up(site, sites, here, named=bool(names), dry_run=dry_run) for site in once]
     if any([result["action"] == "removed" for result in results]):
         update_registry(root, at=at, warn=warn)
-    show({"dry_run": dry_run, "worktrees": results}, cleanup_lines(results), as_json=as_json)
+    show({"dry_run": dry_run, "worktrees": results}, _cleanup_lines(results), as_json=as_json)
     if names and any([result["action"] == "kept" for result in results]):
         click.get_current_context().exit(1)
 
@@ -72,7 +72,6 @@ def _find_site(sites: list[Site], name: str) -> Site:
     found = [site for site in sites if os.path.realpath(site.tree.path) == path]
     linked = [site for site in sites if not site.tree.is_main]  # the main one may have the same run after a merge
     found = found or [site for site in linked if name in (site.run_id, os.path.basename(site.tree.path))]
-    found = found or [site for site in sites if name == os.path.basename(site.tree.path)]
     if len(found) != 1:
         message = f"no worktree matches {name}" if not found else f"several worktrees match {name}"
         raise LedgerError(message, hint="run `faber-ledger worktree list`, and name one by its path")
@@ -114,3 +113,63 @@ def _cells(site: Site) -> tuple[str, ...]:
         "-" if site.run_id is None else "yes" if site.session else "no",
         site.last_event or "-",
     )
+
+
+def _clean_up(site: Site, sites: list[Site], here: str, *, named: bool, dry_run: bool) -> dict[str, Any]:
+    """Remove one worktree unless something speaks against it, and return what was done and why.
+
+    `here` is the user's folder; `named` means that the user gave this worktree by name.
+    """
+    try:
+        why = _list_blockers(site, sites, here, named=named)
+        action = "kept" if why else "would be removed" if dry_run else "removed"
+        if not why:
+            merged = f"{site.tree.branch or 'its commit'} is merged into {git.find_base_containing(site.tree)}"
+            why = [f"its run is {site.status}, and {merged}"]
+            if not dry_run:
+                common = common_directory(here) or here
+                # Git checks for uncommitted work once more.
+                git.git(f"--git-dir={common}", "worktree", "remove", "--", site.tree.path, at=common)
+                forget_work_trees()
+    except LedgerError as error:
+        action, why = "kept", [error.message]
+    return {"path": site.tree.path, "run_id": site.run_id, "branch": site.tree.branch, "action": action, "why": why}
+
+
+def _list_blockers(site: Site, sites: list[Site], here: str, *, named: bool) -> list[str]:
+    """Return the reasons against removing a worktree; raises GitFailed."""
+    if site.tree.is_main:
+        return ["it is the main work tree"]
+    if site.problem is not None:
+        return [site.problem]
+    if site.run_id is None:
+        return ["no run is in it: `git worktree remove` is for worktrees of other work"]
+    changed = git.list_changes(site.tree)
+    some = ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if changed[3:] else "")
+    inner = [one.tree.path for one in sites if one is not site and _is_below(one.tree.path, site.tree.path)]
+    reasons = {
+        "you are in it": _is_below(here, site.tree.path),
+        f"it is locked: {site.tree.locked}; `git worktree unlock` unlocks it": site.tree.locked is not None,
+        f"its run is {site.status}": site.status not in progress.FINISHED,
+        "its record says `auto_cleanup: false`, so it is removed only by name": not named
+        and (site.record or {}).get("auto_cleanup") is False,
+        f"the session {site.session} of the run {site.run_id} is open": site.session is not None,
+        f"uncommitted work: {some}; commit and merge it first": bool(changed),
+        f"another worktree is in it: {', '.join(inner)}": bool(inner),
+        f"{site.tree.branch or 'its commit'} is not merged": git.find_base_containing(site.tree) is None,
+    }
+    return [reason for reason, holds in reasons.items() if holds]
+
+
+def _is_below(folder: str, top: str) -> bool:
+    return os.path.join(os.path.realpath(folder), "").startswith(os.path.join(os.path.realpath(top), ""))
+
+
+def _cleanup_lines(results: list[dict[str, Any]]) -> Iterator[str]:
+    if not results:
+        yield "no worktree of this clone has a run of its own"
+    for result in results:
+        yield f"{result['action']}: {result['path']} ({result['run_id'] or 'no run'})"
+        yield from [f"  {reason}" for reason in result["why"]]
+        if result["action"] == "removed" and result["branch"]:
+            yield f"  the branch {result['branch']} stays; `git branch -d` removes a merged one"

@@ -1,4 +1,4 @@
-"""What git does with a run's files, how ledgers travel, and the clone's other work trees."""
+"""What git does with a run's files, and how ledgers travel."""
 
 from __future__ import annotations
 
@@ -19,24 +19,21 @@ from faber_ledger.cli.setup.git import (
     make_settings,
     settings_to_make,
 )
-from faber_ledger.cli.setup.hooks import describe_agents_alone, hint_to_install
-from faber_ledger.cli.worktrees.git import is_forgotten, require_work_tree, run_git_without_variables
+from faber_ledger.cli.worktrees.git import HINT_NO_WORK_TREE, run_git_without_variables
 from faber_ledger.files.change import without_block
 from faber_ledger.files.text import quote_word
-from faber_ledger.hooks.client_plugins import list_unanswered
 from faber_ledger.ledger import JOURNAL_ENDING
-from faber_ledger.ledger.command_errors import GitFailed, NoWorkTree
+from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.recording.call import HOOKS
 from faber_ledger.runs.carry import consent_of
 from faber_ledger.runs.conflicts import find_conflicts
-from faber_ledger.runs.git import unused_tops
+from faber_ledger.runs.git import top_above, unused_tops
 from faber_ledger.runs.git_command import complaint, top_of
 from faber_ledger.runs.kept import runs_here
 from faber_ledger.runs.log import has_log
 from faber_ledger.runs.ownership import describe_unused
-from faber_ledger.runs.publish import carries_refs, meant_carry
-from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, COPY_ENDINGS, LOGS, TREE, common_directory, other_roots
+from faber_ledger.runs.publish import carries_refs
+from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, COPY_ENDINGS, LOGS
 from faber_ledger.runs.sent import Sent
 
 GIT_ONLY = "run `faber-ledger init --git-only`, as each clone needs it"
@@ -66,14 +63,8 @@ def check_repository(patient: Patient) -> Iterator[Finding]:
             yield Finding("error", f"a merge stopped at {conflict.path}", "run `faber-ledger resolve`")
     elif patient.work_tree is None and unused_tops:
         yield Finding("warning", *describe_unused())
-    elif is_forgotten(patient.root):
-        try:
-            require_work_tree(patient.root)
-        except NoWorkTree as error:
-            yield Finding("error", error.message, error.hint)
-    elif patient.work_tree is not None:
-        what = f"git cannot use the repository here: {complaint(inside)}"
-        yield Finding("warning", what, "see what `git status` says")
+    elif top_above(patient.root) is not None:
+        yield Finding("warning", f"git cannot use the repository here: {complaint(inside)}", HINT_NO_WORK_TREE)
 
 
 def check_drivers(patient: Patient) -> Iterator[Finding]:
@@ -138,14 +129,9 @@ def check_stays(patient: Patient) -> Iterator[Finding]:
 
 def check_carry(patient: Patient) -> Iterator[Finding]:
     """Look for ledgers that are meant to travel in git refs, and do not."""
-    consent = consent_of(patient.root) if patient.has_git else None
-    if consent is not None and meant_carry(patient.root) == TREE:
-        what = f"this clone's consent to send ledgers to {consent.remote} is left, and not used"
-        yield Finding(
-            "note", what, "run `faber-ledger init --carry tree`, as the project's settings say, to withdraw it"
-        )
     if not patient.has_git or not carries_refs(patient.root):
         return
+    consent = consent_of(patient.root)
     if consent is None:
         what = "this project's ledgers travel in git refs, and this clone sends and fetches none"
         yield Finding("warning", what, "run `faber-ledger init --carry refs` to let it")
@@ -154,38 +140,15 @@ def check_carry(patient: Patient) -> Iterator[Finding]:
         what = f"the URL of {consent.remote} is not the one that this clone has agreed to send its ledgers to"
         yield Finding("error", what, "run `faber-ledger init --carry refs` to agree to it")
         return
-    if run_git_without_variables("remote", "get-url", consent.remote, at=patient.root).returncode:
-        what = f"the remote {consent.remote}, to which this clone sends its ledgers, does not exist"
-        yield Finding("error", what, "run `faber-ledger init --carry refs --remote NAME`")
-        return
     for run in runs_here(patient.root):
         sent = Sent(run)
         if sent.problem and has_log(run):
             yield Finding("warning", f"{run.run_id} was not sent: {sent.problem}", "run `faber-ledger sync`")
-    ledgers = (".fractary/**/ledger.db", ".fractary/**/ledger-*.db")
-    listed = run_git_without_variables("ls-files", "--", *ledgers, at=patient.root).stdout
-    if listed:
-        what = f"git tracks {len(listed.splitlines())} ledger files, which travel in refs"
-        yield Finding("warning", what, "run `faber-ledger init --carry refs`, and commit")
 
 
 def _git_config_fix(patient: Patient, due: list[Setting]) -> Fix:
     return Fix(
-        "git config",
         "register the merge and diff drivers, and autoStash, in this clone's git config",
-        (os.path.join(common_directory(patient.root) or "", "config"),),
-        lambda _: make_settings(patient.root, due),
+        lambda: make_settings(patient.root, due),
         lambda: [one.command for one in due],
     )
-
-
-def check_worktrees(patient: Patient) -> Iterator[Finding]:
-    """Look for other worktrees in which no hook runs."""
-    for root in other_roots(patient.root):
-        left = list_unanswered(root) if os.path.isdir(os.path.join(root, ".fractary")) else []
-        alone = describe_agents_alone(root, left)
-        if alone is not None:
-            yield Finding("note", f"in the worktree {root} {alone[0]}", alone[1])
-        elif left:
-            missing = "no hook runs" if len(left) == len(HOOKS) else f"no hook runs for {', '.join(left)}"
-            yield Finding("warning", f"in the worktree {root} {missing}", hint_to_install(root))

@@ -9,33 +9,24 @@ import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from faber_ledger.cli.doctor.finding import Finding, Fix, file_fix
+from faber_ledger.cli.doctor.finding import Finding, file_fix
 from faber_ledger.cli.doctor.patient import Patient
-from faber_ledger.cli.setup.agents import EVENTS, describe_copilot_twice, list_agents, list_damaged, settings_of_copilot
-from faber_ledger.cli.setup.hooks import (
-    describe_agents_alone,
-    describe_both,
-    describe_idle,
-    describe_removal,
-    settings_change,
-)
+from faber_ledger.cli.setup.agents import EVENTS, describe_copilot_twice, list_agents, settings_of_copilot
+from faber_ledger.cli.setup.hooks import describe_agents_alone, describe_both, describe_idle, settings_change
 from faber_ledger.cli.ui.changes import display_path
 from faber_ledger.cli.ui.words import plural
 from faber_ledger.files.json_text import JsonText
-from faber_ledger.files.text import quote_word
 from faber_ledger.hooks import client_plugins, client_settings
-from faber_ledger.hooks.client_settings import HOOK_PROGRAM, SCOPES, command_line
-from faber_ledger.ledger.clock import now, seconds_of
+from faber_ledger.hooks.client_settings import HOOK_PROGRAM, SCOPES
+from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.disk import FileRefused, read_text
 from faber_ledger.recording.call import HOOKS
 from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.recording.incoming import NO_SESSION
-from faber_ledger.recording.recording import drain_waiting
 from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.git import is_tracked
-from faber_ledger.runs.run import HOOK_LOG, Run, inbox_folder, quoted_form
+from faber_ledger.runs.run import HOOK_LOG
 
-NAMED = re.compile(r"""["']?(/[^\s"';&|]*/faber-ledger(?:-hook|(?=["']? +hook\b)))""")
 # The commands that SPEC-00027, section 7, shows: a shell cannot run the first, and the others load or save manually.
 OLDER = re.compile(r"(?:/fractary-faber:|\bfaber-ledger +)(?:prime-context|session-(?:load|save|start|end))\b")
 LATEST = 4  # deliveries: of two installations every second one is repeated
@@ -49,16 +40,6 @@ class Handler(NamedTuple):
     event: str
     group: dict[str, Any]
     values: dict[str, Any]
-
-    @property
-    def runs(self) -> str | None:
-        """The event whose hook it runs."""
-        return client_settings.runs_hook(self.values)
-
-    @property
-    def has_matcher(self) -> bool:
-        """Whether it runs for some sources of its event alone."""
-        return self.group.get("matcher") not in (None, "", "*")
 
 
 def check_settings(patient: Patient) -> Iterator[Finding]:
@@ -78,30 +59,19 @@ def check_settings(patient: Patient) -> Iterator[Finding]:
                     what = f"{shown} has an older command at {event}: {handler['command'][:120]}"
                     hint = "remove it: a shell cannot run a slash command, and the four hooks do its work"
                     yield Finding("warning", what, hint)
-    plugins = client_plugins.list_enabled_plugins(patient.root)
     for one in _list_ours(patient.root):
-        for what, correction in _find_mistakes(one):
-            hint = f"remove it: the plugin {plugins[0].name} runs the hooks" if plugins else correction
+        for what, hint in _find_mistakes(one):
             yield Finding("warning", f"in {display_path(one.path, patient.root)} {what}", hint)
 
 
 def _find_mistakes(one: Handler) -> Iterator[tuple[str, str]]:
-    """Say why the client would not run a hook, or would run it at the wrong time or too briefly; and what to do."""
-    if one.runs != one.event:
-        yield f"the hook of {one.runs} runs at {one.event}", f"move it under `hooks.{one.runs}`, or remove it"
-        return
-    hook = f"the hook of {one.event}"
-    if one.has_matcher:
-        what = f"the matcher {str(one.group['matcher'])[:80]!r} keeps {hook} from other sources"
+    """Say why the client would not run a hook for every source, or would kill it too early; and what to do."""
+    if one.group.get("matcher") not in (None, "", "*"):
+        what = f"the matcher {str(one.group['matcher'])[:80]!r} keeps the hook of {one.event} from other sources"
         yield what, "remove the matcher: every source of a session counts"
-    if one.values.get("async"):
-        yield f"{hook} is `async`: it may get no input, and the client kills it at exit", "remove `async`"
-    seconds = one.values.get("timeout")
-    if one.event == "SessionEnd" and seconds is None:
-        what = f"{hook} has no `timeout`: the client kills it after 1.5 seconds"
+    if one.event == "SessionEnd" and one.values.get("timeout") is None:
+        what = "the hook of SessionEnd has no `timeout`: the client kills it after 1.5 seconds"
         yield what, f'add `"timeout": {HOOKS[one.event][1]}`'
-    elif seconds is not None and not (isinstance(seconds, (int, float)) and seconds >= 2):
-        yield f"{hook} has the `timeout` {str(seconds)[:20]}", f"give it seconds: {HOOKS[one.event][1]}"
 
 
 def check_installed(patient: Patient) -> Iterator[Finding]:
@@ -133,18 +103,7 @@ def _describe_lacking(patient: Patient, left: list[str], plugins: list[client_pl
 
 
 def check_once(patient: Patient) -> Iterator[Finding]:
-    """Look for hooks that run twice: of the settings, of settings and plugin, and in the newest deliveries."""
-    for event in HOOKS:
-        found = [one for one in _list_ours(patient.root) if one.runs == one.event == event and not one.has_matcher]
-        paths = [one.path for one in found]
-        repeated = next((path for path in paths if paths.count(path) > 1), None)
-        if repeated is not None:
-            what = f"{display_path(repeated, patient.root)} has the hook of {event} {paths.count(repeated)} times"
-            yield Finding("warning", what, "remove all but one")
-        elif len({command_line(one.values) for one in found}) > 1:
-            where = " and ".join([display_path(path, patient.root) for path in paths])
-            what = f"{event} has two hooks with different commands, in {where}: the client runs both"
-            yield Finding("warning", what, f"remove it from one: {describe_removal(patient.root, found[-1].scope)}")
+    """Look for hooks that run twice: of settings and plugin, and in the newest deliveries."""
     files = dict(client_plugins.list_settings_with_hooks(patient.root))
     for plugin in client_plugins.list_enabled_plugins(patient.root)[:1] if files else ():
         yield Finding("note", *describe_both(patient.root, plugin, files))
@@ -164,9 +123,7 @@ def _find_repeats(patient: Patient) -> Iterator[Finding]:
 
 
 def check_agents(patient: Patient) -> Iterator[Finding]:
-    """Look for other agents' hooks that are missing or repeated, and for files that no agent can read."""
-    for agent, problem in list_damaged(patient.root):
-        yield Finding("warning", f"{problem}; {agent} runs none of its hooks", "fix the file")
+    """Look for other agents' hooks that are missing or run twice."""
     for file in list_agents(patient.root):
         shown = display_path(file.path, patient.root)
         missing = [event for event in EVENTS[file.agent] if event not in file.entries]
@@ -174,10 +131,6 @@ def check_agents(patient: Patient) -> Iterator[Finding]:
             what = f"{shown} has no hook for {', '.join(missing)}: what {file.agent} does then is not recorded"
             scope = " --scope user" if file.scope == "user" else ""
             yield Finding("warning", what, f"run `faber-ledger init --agent {file.agent}{scope}`")
-        for event, entries in file.entries.items():
-            if len(entries) > 1:
-                what = f"{shown} has {len(entries)} hooks for {event}: {file.agent} runs each"
-                yield Finding("warning", what, "remove all but one")
     for what, hint in describe_copilot_twice(patient.root, settings_of_copilot(patient.root)):
         yield Finding("warning", what, hint)
 
@@ -192,14 +145,6 @@ def check_program(patient: Patient) -> Iterator[Finding]:
     elif os.path.isfile(mine) and os.path.realpath(found) != os.path.realpath(mine):
         what = f"the hooks run {found}, and this is {mine}: their versions may differ"
         yield Finding("note", what, "remove one of them from PATH, or uninstall it")
-    for path in dict.fromkeys(
-        [path for one in _list_ours(patient.root) for path in NAMED.findall(command_line(one.values))]
-    ):
-        if not os.path.isfile(path):
-            hint = "remove the hook, then run `faber-ledger init`"
-            yield Finding("error", f"a hook runs {path}, which does not exist", hint)
-        elif not os.access(path, os.X_OK):
-            yield Finding("error", f"a hook runs {path}, which is not executable", f"run `chmod +x {quote_word(path)}`")
 
 
 def _list_ours(root: str) -> list[Handler]:
@@ -210,7 +155,7 @@ def _list_ours(root: str) -> list[Handler]:
         for event in HOOKS
         for one in client_settings.handlers(text, event)
     ]
-    return [one for one in found if one.runs is not None]
+    return [one for one in found if client_settings.runs_hook(one.values) is not None]
 
 
 DAYS = 7
@@ -270,25 +215,5 @@ def check_waiting(patient: Patient) -> Iterator[Finding]:
         if paths:
             waiting = plural(len(paths), "delivery", "deliveries")
             what = f"{run.run_id}: {waiting} waiting in {os.path.dirname(paths[0])}"
-            hint = f"the next hook records what waits, as `{_command(run)}` does; the hook log says what stopped it"
-            yield Finding("warning", what, hint, _waiting_fix(run))
-    folder = inbox_folder(patient.root)
-    here = {quoted_form(run_id) for run_id in patient.all_ids}
-    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
-        if name not in here and os.listdir(os.path.join(folder, name)):
-            what = f"deliveries wait in {os.path.join(folder, name)}, for a run that is not in this worktree"
-            yield Finding("note", what, "run `faber-ledger project RUN` where the run is: that records them")
-
-
-def _command(run: Run) -> str:
-    return f"faber-ledger project {run.run_id}"
-
-
-def _waiting_fix(run: Run) -> Fix:
-    return Fix(
-        f"inbox {run.run_id}",
-        f"{run.run_id}: record what waits in the inbox",
-        (run.state_path, run.backup_path, run.ledger_path),  # no copy of a delivery, which is not masked, may stay
-        lambda warn: drain_waiting(run, now(), warn=warn),
-        lambda: [_command(run)],
-    )
+            hint = f"the next hook records it, or run `faber-ledger project {run.run_id}`; the hook log says why"
+            yield Finding("warning", what, hint)

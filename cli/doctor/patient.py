@@ -17,7 +17,7 @@ from faber_ledger.ledger.verify import LogProblem
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import ActiveRun, active_run
 from faber_ledger.runs.git import WorkTree, work_tree_of
-from faber_ledger.runs.layouts import find_run, find_runs, run_ids
+from faber_ledger.runs.layouts import find_run, find_runs
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.settings import Settings, project_settings
@@ -69,11 +69,6 @@ class Patient:
         if self.active is None:
             return project_settings(self.root, os.environ)
         return Settings(find_run(self.root, self.active), os.environ)
-
-    @cached_property
-    def all_ids(self) -> list[str]:
-        """The ids of all runs."""
-        return run_ids(self.root)
 
     @cached_property
     def runs(self) -> list[Run]:

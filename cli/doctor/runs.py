@@ -1,4 +1,4 @@
-"""The runs: their places, permissions and backups, which one is active, what was set aside, what `verify` finds."""
+"""The runs: their permissions and backups, which one is active, what was set aside, what `verify` finds."""
 
 from __future__ import annotations
 
@@ -6,58 +6,23 @@ import os
 import stat
 from collections.abc import Iterator
 
-from faber_ledger.cli.doctor.finding import Finding, Fix, Level
+from faber_ledger.cli.doctor.finding import Finding, Level
 from faber_ledger.cli.doctor.patient import Patient
-from faber_ledger.cli.reports.project import project_run
 from faber_ledger.cli.ui.texts import START_ONE
 from faber_ledger.cli.ui.words import plural
 from faber_ledger.files.text import quote_word
-from faber_ledger.ledger import BACKUP_ENDING
-from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.ledger.disk import folder_around
-from faber_ledger.ledger.errors import InvalidRunId, LedgerError
+from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import MOVE_FOLDER
 from faber_ledger.runs.clone import OUT_OF_THE_WAY, find_obstacle
 from faber_ledger.runs.kept import not_in_tree, run_here
-from faber_ledger.runs.layouts import find_run, places_of, run_at
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.run import ACTIVE_FILES, HOOK_LOG, RUNS, Run, clone_folder, common_directory
 from faber_ledger.runs.set_aside import list_set_aside
 
 ROLLED_BACK = "rolled_back"
-RESOLVE = "faber-ledger resolve"
-FIXABLE = (ROLLED_BACK, ProjectionDiffers.code)
-
-
-def check_folders(patient: Patient) -> Iterator[Finding]:
-    """Check that the folders of runs are folders in the project, and that no run has several places."""
-    for runs in RUNS:
-        path = os.path.join(patient.root, *runs.split("/"))
-        if os.path.islink(path):
-            what = f"{runs} is a link to {os.path.realpath(path)}: git does not follow it"
-            yield Finding("warning", what, "replace the link with the folder itself")
-        elif os.path.lexists(path) and not os.path.isdir(path):
-            yield Finding("error", f"{runs} is not a folder", "move it aside")
-    unused: dict[str, Run] = {}
-    for run_id in patient.all_ids:
-        try:
-            used = find_run(patient.root, run_id)
-        except InvalidRunId as error:
-            yield Finding("error", error.message, error.hint)
-            continue
-        for place in places_of(patient.root, run_id):
-            path = place.shown(place.state_path if os.path.lexists(place.state_path) else place.ledger_path)
-            is_other = place.is_recorded() and place.state_path != used.state_path
-            if is_other and run_at(patient.root, path) is None:
-                unused.setdefault(path, used)
-    for path, used in unused.items():
-        what = f"{path} is not used: the run {used.run_id} is recorded in {used.shown(used.directory)}"
-        hint = "compare the two, and move the one that is not used aside"
-        if not path.startswith(f"{RUNS[0]}/"):  # FABER's own tools may work on it
-            hint = "compare the two, and leave to FABER's tools the one that they write"
-        yield Finding("warning", what, hint)
 
 
 def check_active(patient: Patient) -> Iterator[Finding]:
@@ -101,18 +66,15 @@ def check_ledgers(patient: Patient) -> Iterator[Finding]:
     """Report what `verify` finds wrong with the logs and their published files, and states that cannot be read."""
     for run in patient.runs:
         faults = [fault for fault in patient.faults.get(run.run_id, []) if not fault.is_note]
-        are_fixable = all([fault.kind in FIXABLE for fault in faults])
         for fault in faults:
             about = f"event {fault.event}: " if fault.event else ""
-            fix = _project_fix(patient, run, fault.hint) if fault.kind == ROLLED_BACK or are_fixable else None
             level: Level = "warning" if fault.kind == ROLLED_BACK else "error"
-            yield Finding(level, f"{run.run_id}: {about}{fault.what}", fault.hint, fix)
+            yield Finding(level, f"{run.run_id}: {about}{fault.what}", fault.hint)
         if run.run_id not in {**patient.faults, **patient.states} and not state_file.is_state_ignored(run):
             try:
                 state_file.read_state(run)
             except LedgerError as error:
-                fix = _project_fix(patient, run, error.hint) if os.path.lexists(run.state_path) else None
-                yield Finding("error", error.message, error.hint, fix)
+                yield Finding("error", error.message, error.hint)
     left = len(patient.logged) - len(patient.faults)
     if left:
         yield Finding("note", f"{plural(left, 'ledger')} not verified, to save time", "run `faber-ledger verify --all`")
@@ -125,20 +87,6 @@ def check_set_aside(patient: Patient) -> Iterator[Finding]:
         what = f"{plural(len(found), 'file')} set aside in the last 30 days: {os.path.dirname(found[0])}"
         names = ", ".join([os.path.basename(path) for path in found[-3:]])
         yield Finding("note", f"{what}; the newest: {names}", "look at them, or leave them: they are removed in time")
-
-
-def _project_fix(patient: Patient, run: Run, hint: str) -> Fix | None:
-    """Return a fix that writes a run's blocks from its log, and publishes it; None where nothing says the rest."""
-    restore = run.run_id not in patient.states and os.path.lexists(run.state_path)
-    if RESOLVE in hint or (restore and state_file.read_backup(run) is None):
-        return None  # of a conflict a backup has only one side
-    return Fix(
-        f"project {run.run_id}",
-        f"{run.run_id}: write state.json and ledger.db from the log",
-        (run.state_path, run.backup_path, run.ledger_path, run.ledger_path + BACKUP_ENDING),
-        lambda warn: project_run(run, rebuild=not restore, restore=restore, warn=warn),
-        lambda: [f"faber-ledger project {run.run_id}{' --restore' if restore else ''}"],
-    )
 
 
 def check_permissions(patient: Patient) -> Iterator[Finding]:
@@ -157,14 +105,11 @@ def check_permissions(patient: Patient) -> Iterator[Finding]:
         is_folder = stat.S_ISDIR(status.st_mode)
         needed = stat.S_IRWXU if is_folder else stat.S_IRUSR | stat.S_IWUSR
         # The mode does not stop root, but it stops the owner later.
-        if status.st_mode & needed != needed:
-            mode = stat.S_IMODE(status.st_mode)
-            what = f"{shown} has the mode {mode:04o}: its owner cannot {'use' if is_folder else 'read and write'} it"
-            fix = _chmod_fix(path, shown, mode | needed) if user in (0, status.st_uid) else None
-            yield Finding("error", what, f"run `chmod u+{'rwx' if is_folder else 'rw'} {quote_word(shown)}`", fix)
-        elif not os.access(path, os.R_OK | os.W_OK | (os.X_OK if is_folder else 0)):
+        is_usable = os.access(path, os.R_OK | os.W_OK | (os.X_OK if is_folder else 0))
+        if status.st_mode & needed != needed or not is_usable:
             what = f"{shown} cannot be {'used' if is_folder else 'read and written'} by this user"
-            yield Finding("error", what, "give it to the user who records here, with `chown`")
+            rights = f"`chmod u+{'rwx' if is_folder else 'rw'} {quote_word(shown)}`"
+            yield Finding("error", what, f"run {rights}, or give it to the user who records here, with `chown`")
         elif user == 0 == status.st_uid != owner:
             what = f"{shown} belongs to root, and the project's owner cannot write it"
             give = f"run `chown --reference=. {quote_word(shown)}` in the project"
@@ -192,8 +137,3 @@ def _list_paths(patient: Patient) -> Iterator[str]:
     yield from dict.fromkeys([run.directory for run in patient.runs])
     for run in patient.runs:
         yield from run.required_paths
-
-
-def _chmod_fix(path: str, shown: str, mode: int) -> Fix:
-    what = f"give {shown} the mode {mode:04o}"
-    return Fix(f"mode {path}", what, (), lambda _: os.chmod(path, mode), lambda: [f"chmod {mode:04o} {shown}"])

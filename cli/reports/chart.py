@@ -19,10 +19,9 @@ PHASE, SESSION, ARTIFACT = 28, 30, 20
 MIN_BAR = 6.0  # the narrowest bar that can still be seen and clicked
 MAX_LEVELS = 4  # of sessions drawn one above the other on one machine
 MIN_PAUSE = 1.5  # the narrowest pause that is drawn
-MAX_LANES = 24  # of a kind; the others are counted
+MAX_LANES = 24  # of a kind; the table has the events of all
 LETTER = 6.7  # a letter's width, roughly
-MAX_LETTERS = 80  # of a name; more never fit
-WIDE = "mwMW@%"
+WIDTH_OF_LETTER = 0.64  # on average, of a lane's name, in multiples of the font's size
 REASONS = ("normal", "manual", "compaction", "abandoned")
 
 
@@ -51,7 +50,6 @@ class Chart:
         return "\n".join(
             [
                 f'<svg viewBox="0 0 {WIDTH} {self.height + 8:g}" role="group" aria-label="{label}">',
-                f"<defs>{HATCH}</defs>",
                 *behind,
                 *compactions,
                 *body,
@@ -127,7 +125,6 @@ class Chart:
                     yield self._session(left, right, [bars[index] for index in chosen[first : last + 1]])
                 self.height += SESSION
             yield "</g>"
-        yield from self._left_out_note(len(lanes), "machines")
         self.height += GAP
 
     def _session(self, left: float, right: float, bars: list[Bar]) -> str:
@@ -142,13 +139,12 @@ class Chart:
         reason = "open" if bar["is_open"] else one["end_reason"] or "ended"
         kind = reason if reason in (*REASONS, "open") else "normal"
         name = one["session_id"].rpartition("-")[2] or one["session_id"]
-        drawn = f'<rect class="bar {kind}" {shape}/>'
-        heard = self.scale.x(bar["heard"])
-        if reason == "abandoned" and right - heard > MIN_BAR:
-            silent = f'x="{heard:.1f}" y="{top:g}" width="{right - heard:.1f}" height="{height}" rx="4"'
-            drawn += f'<rect class="silent" {silent} fill="url(#hatch)"/>'
         text = _fitting(right - left, f"{name} · {reason}", name)
-        return self._link(bar["row"] or bar["end_row"], _session_title(bar), drawn + _label(left, top + 16, text))
+        return self._link(
+            bar["row"] or bar["end_row"],
+            _session_title(bar),
+            f'<rect class="bar {kind}" {shape}/>{_label(left, top + 16, text)}',
+        )
 
     def _artifacts(self) -> Iterator[str]:
         lanes = self.timeline["lanes"]
@@ -166,7 +162,6 @@ class Chart:
             yield from self._failures(lane, top)
             yield "</g>"
             self.height += ARTIFACT
-        yield from self._left_out_note(len(lanes), "artifacts")
 
     def _failures(self, lane: Lane, top: float) -> Iterator[str]:
         failures = lane["failures"]
@@ -196,17 +191,11 @@ class Chart:
 
     def _open(self, label: str, name: str, kind: str) -> str:
         middle, size = (13, 11) if kind == "artifact" else (16, 12)
-        shown = shorten(name, (GUTTER - 16) / size)
+        shown = shorten(name, int((GUTTER - 16) / (size * WIDTH_OF_LETTER)))
         return (
             f'<g role="group" aria-label="{markup(label)}"><text class="lane {kind}" x="{GUTTER - 12}" '
             f'y="{self.height + middle:g}"><title>{markup(name)}</title>{html.escape(shown)}</text>'
         )
-
-    def _left_out_note(self, count: int, what: str) -> Iterator[str]:
-        if count > MAX_LANES:
-            text = f"and {count - MAX_LANES} more {what}"
-            yield f'<text class="lane" x="{GUTTER - 12}" y="{self.height + 13:g}">{text}</text>'
-            self.height += ARTIFACT
 
     def _link(self, row: int | None, title: str, drawn: str) -> str:
         """Return what is drawn as a link to an event's row, or to the last row before it."""
@@ -223,12 +212,6 @@ class Chart:
             return f"{title}, {count} loads"
         size = f", {first['size_bytes']:,} bytes" if first["size_bytes"] is not None else ""
         return f"{title}, from {first['source'] or 'an unknown place'}{size}"
-
-
-HATCH = (
-    '<pattern id="hatch" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
-    '<path class="hatched" d="M0 0V7"/></pattern>'
-)
 
 
 def _session_title(bar: Bar) -> str:
@@ -258,27 +241,10 @@ def _label(left: float, bottom: float, text: str) -> str:
     return f'<text class="on" x="{left + 7:.1f}" y="{bottom:g}">{markup(text)}</text>' if text else ""
 
 
-def width(text: str) -> float:
-    """Return a text's width in multiples of the font's size, estimated on the wide side: browsers' fonts differ."""
-    return sum([_letter(letter) for letter in text])
-
-
-def _letter(letter: str) -> float:
-    if letter in WIDE or not letter.isascii():
-        return 1.1
-    return 0.78 if letter.isupper() else 0.42 if letter in "ilj.,:;'|!/ " else 0.69
-
-
-def shorten(name: str, room: float) -> str:
-    """Return a name without as much of its middle as does not fit into `room`, in multiples of the font's size."""
+def shorten(name: str, most: int) -> str:
+    """Return a name of at most `most` letters, without its middle if it is longer."""
     text = escape(name)
-    if width(text[: MAX_LETTERS * 2]) <= room:
-        return text
-    for size in range(min(len(text) - 1, MAX_LETTERS), 1, -1):
-        shorter = f"{text[: size // 2]}…{text[-(size - size // 2) :]}"
-        if width(shorter) <= room:
-            return shorter
-    return "…"
+    return text if len(text) <= most else f"{text[: most // 2]}…{text[most // 2 + 1 - most :]}"
 
 
 STEP, STEPS = 64.0, 0.45  # the width of each start or end, and the share of the whole that all of them may take

@@ -80,22 +80,6 @@ def _list_paths(root: str) -> Iterator[tuple[str, str, str]]:
             yield scope, agent, path
 
 
-def list_damaged(root: str) -> list[tuple[str, str]]:
-    """Return the agent of each file that cannot be used, and what is wrong with it."""
-    found = []
-    for _, agent, path in _list_paths(root):
-        shown = display_path(path, root)
-        try:
-            decode_agent_file(read_regular(path, MAX_BYTES, follow=True), shown, agent)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except LedgerError as error:
-            found.append((agent, error.message))
-        except (FileRefused, OSError) as error:
-            found.append((agent, f"{shown} cannot be read: {getattr(error, 'strerror', None) or error}"))
-    return found
-
-
 def folders_of_user() -> set[str]:
     """Return the folders of the user's that `init --scope user` makes where they are missing."""
     files = [settings_path("user", ""), *[agent_path("", "user", agent) for agent in EVENTS]]
@@ -174,13 +158,13 @@ def add_agent_hooks(root: str, scope: str, agent: str) -> tuple[list[FileChange]
     return [FileChange(path, before, text.encode())], [NEXT[agent]]
 
 
-def remove_agent_hooks(root: str, scope: str, agents: Iterable[str] = tuple(EVENTS)) -> list[FileChange]:
+def remove_agent_hooks(root: str, scope: str) -> list[FileChange]:
     """Return the changes that remove exactly what `init --agent` adds in a scope, and a file that is empty then.
 
     Raises LedgerError for a bad file that names our program; what is in any other is not looked at.
     """
     found = []
-    for agent, path in [(agent, path) for at, agent, path in _list_paths(root) if at == scope and agent in agents]:
+    for agent, path in [(agent, path) for at, agent, path in _list_paths(root) if at == scope]:
         before = read_file(path) if os.path.isfile(path) else None
         if before is None or PROGRAM.encode() not in before:
             continue
@@ -214,25 +198,9 @@ def settings_of_copilot(root: str) -> list[str]:
     return [path for scope, path in list_settings_with_hooks(root) if scope != "user"]
 
 
-def skip_copilot(root: str, scope: str, settings: str) -> tuple[list[FileChange], list[str]]:
-    """Return what to do and say in place of adding hooks to a scope's file for Copilot: it runs those of `settings`."""
-    says = f"no hooks of Copilot are written: it reads {display_path(settings, root)} too, which has the hooks"
-    changes, notes = leave_to_settings(root, settings) if scope == "project" else ([], [])
-    return changes, [says, *notes]
-
-
-def leave_to_settings(root: str, settings: str) -> tuple[list[FileChange], list[str]]:
-    """Return the change that removes our hooks from a project's file for Copilot, which runs those of the settings."""
-    changes = remove_agent_hooks(root, "project", ("copilot",))
-    says = ["Copilot reads the client's settings too: its own hooks are removed" for _ in changes]
-    return changes, [*says, *[f"{what}; {hint}" for what, hint in describe_copilot_twice(root, [settings], changes)]]
-
-
-def describe_copilot_twice(
-    root: str, settings: list[str], changes: Iterable[FileChange] = ()
-) -> Iterator[tuple[str, str]]:
+def describe_copilot_twice(root: str, settings: list[str]) -> Iterator[tuple[str, str]]:
     """Say for each file of Copilot's own with our hooks that they run twice, and what to do."""
-    for file in list_agents(root, changes) if settings else ():
+    for file in list_agents(root) if settings else ():
         if file.agent == "copilot":
             shown = display_path(file.path, root)
             what = f"{shown} and {display_path(settings[0], root)} both have the hooks: Copilot runs and records both"

@@ -202,9 +202,8 @@ def _effective(root: str, key: str) -> str | None:
 
 ALONE = b"#!/bin/sh\n"
 SHELL = re.compile(rb"#! ?(/usr)?(/local)?/bin/(env (-S )?)?(ba|da|k|z)?sh\b")
-LINE = "faber-ledger seal --pre-commit </dev/null || true"
 LINES = {  # what each hook runs, and what its block is for
-    "pre-commit": (LINE, "prepares the active run for the commit"),
+    "pre-commit": ("faber-ledger seal --pre-commit </dev/null || true", "prepares the active run for the commit"),
     "pre-push": ('faber-ledger sync --pushed-to "$1" </dev/null >/dev/null 2>&1 || true', "starts sending the ledgers"),
 }
 MANAGERS = (b"pre-commit.com", b"lefthook", b"husky", b"overcommit")  # what their hooks name
@@ -297,18 +296,7 @@ def plan_pre_commit(root: str, asked: bool | None, *, is_project: bool) -> tuple
         raise LedgerError("this is not a git repository: there is no commit to prepare", hint="run `git init`")
     if top is None or asked is False or not (asked or is_project):
         return [], []
-    if not asked and not needs_driver(root):
-        removal = hook_change(root, top, "pre-commit", remove=True)
-        return [removal] if removal.action != "unchanged" else [], []
-    why = None if asked else why_not_ours(root, "pre-commit")
-    if why is None:
-        try:
-            return [hook_change(root, top, "pre-commit")], []
-        except LedgerError as error:
-            if asked:
-                raise
-            why = error.message
-    return [], [f"git's pre-commit hook is left as it is, since {why}: add the line `{LINE}` to it"]
+    return _plan_hook(root, top, "pre-commit", is_wanted=asked or needs_driver(root), is_asked=bool(asked))
 
 
 def plan_pre_push(root: str, *, is_sent: bool) -> tuple[list[FileChange], list[str]]:
@@ -319,16 +307,21 @@ def plan_pre_push(root: str, *, is_sent: bool) -> tuple[list[FileChange], list[s
     top = top_of(root)
     if top is None:
         return [], []
-    if not is_sent:
-        removal = hook_change(root, top, "pre-push", remove=True)
+    return _plan_hook(root, top, "pre-push", is_wanted=is_sent, more=", or session ends alone send")
+
+
+def _plan_hook(
+    root: str, top: str, name: str, *, is_wanted: bool, is_asked: bool = False, more: str = ""
+) -> tuple[list[FileChange], list[str]]:
+    if not is_wanted:
+        removal = hook_change(root, top, name, remove=True)
         return [removal] if removal.action != "unchanged" else [], []
-    why = why_not_ours(root, "pre-push")
+    why = None if is_asked else why_not_ours(root, name)
     if why is None:
         try:
-            return [hook_change(root, top, "pre-push")], []
+            return [hook_change(root, top, name)], []
         except LedgerError as error:
+            if is_asked:
+                raise
             why = error.message
-    line = LINES["pre-push"][0]
-    return [], [
-        f"git's pre-push hook is left as it is, since {why}: add the line `{line}` to it, or session ends alone send"
-    ]
+    return [], [f"git's {name} hook is left as it is, since {why}: add the line `{LINES[name][0]}` to it{more}"]

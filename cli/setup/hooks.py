@@ -148,8 +148,7 @@ def describe_agents_alone(root: str, left: list[str]) -> tuple[str, str] | None:
     if not agents or len(left) < len(HOOKS) or list_plugins(root):
         return None
     is_copilots = any([one.agent == "copilot" and one.scope == "project" for one in agents])
-    keeps = "`faber-ledger init --scope user`, which leaves Copilot's hooks as they are"
-    install = keeps if is_copilots else "`faber-ledger init`"
+    install = "`faber-ledger init --scope user`" if is_copilots else "`faber-ledger init`"  # it reads a project's
     named = [f"{display_path(one.path, root)} has the hooks of {one.agent}" for one in agents]
     return (
         f"{', '.join(named)}; the client itself has none: what it does is not recorded",

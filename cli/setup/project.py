@@ -23,7 +23,7 @@ from faber_ledger.runs.clone import file_mode
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import CARRY
-from faber_ledger.runs.settings import PATH, PROJECT, list_named
+from faber_ledger.runs.settings import PATH, PROJECT, list_named, project_settings
 from faber_ledger.runs.synced import known_project
 
 # The project's settings
@@ -48,72 +48,43 @@ def travel_word(root: str) -> str:
     return "sent" if carries_refs(root) else "committed"
 
 
-def summaries_change(root: str, choice: bool | None) -> FileChange | None:
-    """Return the change that writes the choice into the project's settings; None if there is nothing to write.
+def project_change(root: str, summaries: bool | None, carry: str | None) -> FileChange | None:
+    """Return the change that writes the choices, and the project's id, into its settings; None if they stay.
 
-    Without a choice, a project that is set up for the first time gets RECORDED_BY_DEFAULT, unless its settings say
-    something. A project that was set up before keeps its setting. Raises LedgerError for a file that must change and
-    cannot.
+    Without a choice, a project that is set up for the first time gets RECORDED_BY_DEFAULT. In a clone that has
+    exchanged with a team's server the id is the one by which that knows the project, else the one that the commit has
+    which is checked out. Raises LedgerError for a file that must change and cannot; where nothing is due, settings that
+    cannot be used stay as they are: Settings reports them.
     """
     path = os.path.join(root, *PATH.split("/"))
-    is_due = choice is not None or not is_set_up(root)
+    is_first = not is_set_up(root)
     try:
         before = read_inside(path, root)
         settings = JsonText("{}" if before is None else before.decode())
     except (LedgerError, ValueError) as error:
-        if not is_due:
+        if summaries is None and carry is None and not is_first:
             return None
         if isinstance(error, LedgerError):
             raise
         hint = "correct the file, then run the command again; it was not changed"
         raise SettingsInvalid(f"{PATH}: {error}", hint=hint) from error
-    if choice is None and NAME in settings.value:
+    members: dict[str, object] = {}
+    if summaries is not None or (is_first and NAME not in settings.value):
+        members[NAME] = RECORDED_BY_DEFAULT if summaries is None else summaries
+    if carry is not None:
+        members[CARRY] = carry
+    if PROJECT not in settings.value:
+        members[PROJECT] = known_project(root) or _committed_project(root) or _make_project_id()
+    if all([settings.value.get(name) == value for name, value in members.items()]):
         return FileChange(path, before, before)
-    if not is_due:
-        return None
-    value = RECORDED_BY_DEFAULT if choice is None else choice
-    after = settings.with_members({NAME: value}).encode() if before is not None else _alone({NAME: value})
-    return FileChange(path, before, before if settings.value.get(NAME) is value else after)
-
-
-def with_carry(root: str, change: FileChange | None, carry: str) -> FileChange:
-    """Return a change of the project's settings that also says how ledgers travel; raises LedgerError."""
-    path = os.path.join(root, *PATH.split("/"))
-    before = change.before if change is not None else read_inside(path, root)
-    text = change.after if change is not None else before
-    try:
-        settings = JsonText("{}" if text is None else text.decode())
-    except ValueError as error:
-        raise SettingsInvalid(f"{PATH}: {error}", hint="correct the file, then run the command again") from error
-    if settings.value.get(CARRY) == carry:
-        return FileChange(path, before, text)
-    after = _alone({CARRY: carry}) if text is None else settings.with_members({CARRY: carry}).encode()
+    after = _alone(members) if before is None else settings.with_members(members).encode()
     return FileChange(path, before, after)
 
 
-def with_project_id(root: str, change: FileChange | None) -> FileChange | None:
-    """Return a change of the project's settings that also gives them the project's id, if they have none.
-
-    In a clone that has exchanged with a team's server it is the id by which that knows the project, else the one that
-    the commit has which is checked out. Settings that cannot be read or written stay as they are: Settings reports
-    them.
-    """
+def _make_project_id() -> str:
     from ulid import ULID  # loads as much as a command
 
-    path = os.path.join(root, *PATH.split("/"))
-    try:
-        if folder_around(path, [root]) is None:
-            return change
-        before = change.before if change is not None else read_file(path)
-        text = change.after if change is not None else before
-        settings = JsonText("{}" if text is None else text.decode())
-    except (LedgerError, ValueError):
-        return change
-    if PROJECT in settings.value:
-        return change
-    made = known_project(root) or _committed_project(root) or str(ULID())
-    after = _alone({PROJECT: made}) if text is None else settings.with_members({PROJECT: made}).encode()
-    return FileChange(path, before, after)
+    return str(ULID())
 
 
 def _committed_project(root: str) -> str | None:
@@ -128,8 +99,7 @@ def _committed_project(root: str) -> str | None:
 
 def is_choice_due(root: str) -> bool:
     """Return whether a project is set up for the first time, and its settings do not say what happens to summaries."""
-    change = summaries_change(root, None)
-    return change is not None and change.action != "unchanged"
+    return not is_set_up(root) and project_settings(root, {}).places[NAME] == "default"
 
 
 def choice_lines(root: str) -> list[str]:

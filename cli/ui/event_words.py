@@ -20,6 +20,7 @@ from faber_ledger.ledger.gate import find_form_fault, shown_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from faber_ledger.ledger.events import Recorded
@@ -36,7 +37,7 @@ def words_of(recorded: Recorded) -> str:
     if recorded.get("redacted"):
         return NOT_CHECKABLE
     try:
-        text = _event_text(kind, event)
+        text = TEXTS[kind](event)
     except (KeyError, TypeError, AttributeError):
         text = _as_json({name: value for name, value in event.items() if name != "session_id"})
     text = " ".join(text.split())
@@ -79,67 +80,75 @@ def refused_shown(name: object) -> str:
     return f"{shown_id(name)} (refused)"
 
 
-def _has_no_sessions(blocks: str) -> bool:
-    """Return whether the blocks that a run was adopted with have no session; they are canonical JSON, or redacted."""
-    return blocks.startswith("{") and '"session_id":"' not in blocks and '"current_session_id":"' not in blocks
+def _and(words: str, value: object) -> str:
+    """Return words that have a place for a value; nothing without a value."""
+    return words.format(value) if value else ""
 
 
-def _event_text(kind: str, event: dict[str, Any]) -> str:
-    if kind == "run_started":
-        work = f", work item {event['work_id']}" if event["work_id"] else ""
-        return f"run {event['run_id']} started with {event['workflow_id']}{work}"
-    if kind == "run_adopted":
-        had = "; its state.json had no sessions" if _has_no_sessions(event["blocks"]) else WITH_SESSIONS
-        return f"run {event['run_id']} adopted{had}"
-    if kind == "session_started":
-        return f"session started ({event['source']}) on {event['environment']['hostname']}{_where(event)}"
-    if kind == "session_ended":
-        inferred = ", inferred" if event["inferred"] else ""
-        said = f" (the client said: {event['client_reason']})" if event["client_reason"] else ""
-        return f"session ended: {event['reason']}{said}{inferred}{_where(event)}"
-    if kind == "checkout_recorded":
-        when = "end" if event["is_end"] else "start"
-        without = "" if event["has_run"] else ", without the run's files"
-        return f"{event['branch'] or 'no branch'} checked out at the {when}{without}{WORK[event['uncommitted']]}"
-    if kind == "artifact_loaded":
-        return f"loaded {event['artifact_id']} ({event['given']}, {event['size_bytes']} bytes) from {event['source']}"
-    if kind == "artifact_failed":
-        needed = "required" if event["required"] else "optional"
-        return f"could not load {event['artifact_id']} ({needed}) from {event['source']}: {event['error']}"
-    if kind == "artifact_skipped":
-        return f"skipped {event['artifact_id']}, loaded at {event['loaded_at']}"
-    if kind == "context_reloaded":
-        counts = f"{event['loaded']} loaded, {event['failed']} failed, {event['skipped']} skipped"
-        return f"context reloaded ({event['trigger']}): {counts}"
-    if kind == "compaction_completed":
-        whose = f" of the subagent {event['agent_id']}" if event["agent_id"] else ""
-        return f"compaction ({event['trigger'] or 'unknown'}) completed{whose}{_where(event)}"
-    if kind == "delivery_ignored":
-        return f"{event['delivery']['hook']} changed nothing: {REASONS.get(event['reason'], event['reason'])}"
-    if kind == "answer_lost":
-        return "the session's start was not answered: its hook was killed, and what it had loaded was not given"
-    if kind == "note_recorded":
-        return f"{event['kind']}{_where(event)}: {event['text']}"
-    if kind == "context_reconstituted":
-        point = ":".join(filter(None, [event["phase"], event["step"]])) or "an unknown point"
-        resumed = f"{event['mode']} at {point}" if event["mode"] else "nothing to resume"
-        problems = [
-            f"{found['severity']} {found['code']}" for found in event["findings"] if found["severity"] != "INFO"
-        ]
-        return f"context reconstituted ({event['status']}, {resumed}){': ' + ', '.join(problems) if problems else ''}"
-    if kind == "event_redacted":
-        return f"redaction of event {event['event_id']}{': ' + event['reason'] if event['reason'] else ''}"
-    if kind == "redaction_undone":
-        return f"redaction undone of event {event['event_id']}{': ' + event['reason'] if event['reason'] else ''}"
-    raise KeyError(kind)
+def _where(event: dict[str, Any]) -> str:
+    return _and(", in {}", event["phase"])
+
+
+def _adopted(event: dict[str, Any]) -> str:
+    blocks = event["blocks"]  # canonical JSON, or redacted
+    has_none = blocks.startswith("{") and '"session_id":"' not in blocks and '"current_session_id":"' not in blocks
+    return f"run {event['run_id']} adopted{'; its state.json had no sessions' if has_none else WITH_SESSIONS}"
+
+
+def _reconstituted(event: dict[str, Any]) -> str:
+    point = ":".join(filter(None, [event["phase"], event["step"]])) or "an unknown point"
+    resumed = f"{event['mode']} at {point}" if event["mode"] else "nothing to resume"
+    problems = [f"{found['severity']} {found['code']}" for found in event["findings"] if found["severity"] != "INFO"]
+    return f"context reconstituted ({event['status']}, {resumed}){_and(': {}', ', '.join(problems))}"
+
+
+def _checkout(event: dict[str, Any]) -> str:
+    without = "" if event["has_run"] else ", without the run's files"
+    when = "end" if event["is_end"] else "start"
+    return f"{event['branch'] or 'no branch'} checked out at the {when}{without}{WORK[event['uncommitted']]}"
 
 
 WORK = {True: ", with uncommitted changes", False: ", nothing uncommitted", None: ""}
 REASONS = {"repeated": "the same delivery arrived twice", "subagent": "it is about a subagent"}
-
-
-def _where(event: dict[str, Any]) -> str:
-    return f", in {event['phase']}" if event["phase"] else ""
+TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "run_started": lambda one: (
+        f"run {one['run_id']} started with {one['workflow_id']}{_and(', work item {}', one['work_id'])}"
+    ),
+    "run_adopted": _adopted,
+    "session_started": lambda one: (
+        f"session started ({one['source']}) on {one['environment']['hostname']}{_where(one)}"
+    ),
+    "session_ended": lambda one: (
+        f"session ended: {one['reason']}{_and(' (the client said: {})', one['client_reason'])}"
+        f"{', inferred' if one['inferred'] else ''}{_where(one)}"
+    ),
+    "checkout_recorded": _checkout,
+    "artifact_loaded": lambda one: (
+        f"loaded {one['artifact_id']} ({one['given']}, {one['size_bytes']} bytes) from {one['source']}"
+    ),
+    "artifact_failed": lambda one: (
+        f"could not load {one['artifact_id']} ({'required' if one['required'] else 'optional'})"
+        f" from {one['source']}: {one['error']}"
+    ),
+    "artifact_skipped": lambda one: f"skipped {one['artifact_id']}, loaded at {one['loaded_at']}",
+    "context_reloaded": lambda one: (
+        f"context reloaded ({one['trigger']}): {one['loaded']} loaded, {one['failed']} failed, {one['skipped']} skipped"
+    ),
+    "compaction_completed": lambda one: (
+        f"compaction ({one['trigger'] or 'unknown'}) completed"
+        f"{_and(' of the subagent {}', one['agent_id'])}{_where(one)}"
+    ),
+    "delivery_ignored": lambda one: (
+        f"{one['delivery']['hook']} changed nothing: {REASONS.get(one['reason'], one['reason'])}"
+    ),
+    "answer_lost": lambda _: (
+        "the session's start was not answered: its hook was killed, and what it had loaded was not given"
+    ),
+    "note_recorded": lambda one: f"{one['kind']}{_where(one)}: {one['text']}",
+    "context_reconstituted": _reconstituted,
+    "event_redacted": lambda one: f"redaction of event {one['event_id']}{_and(': {}', one['reason'])}",
+    "redaction_undone": lambda one: f"redaction undone of event {one['event_id']}{_and(': {}', one['reason'])}",
+}
 
 
 MOST = 50_000

@@ -11,12 +11,12 @@ from typing import Any, TypeAlias, TypeVar
 
 import click
 
-from faber_ledger.cli.ui import completion, texts
+from faber_ledger.cli.ui import texts
 from faber_ledger.cli.ui.git_words import hint_without_runs, no_runs_text
 from faber_ledger.cli.ui.output import ask_number, tell, warn, warn_of
 from faber_ledger.files.text import escape, quote_word
 from faber_ledger.ledger.command_errors import AmbiguousRun, NoActiveRun, SeveralActiveRuns
-from faber_ledger.ledger.errors import InvalidRunId, Locked, NotWritable, RunNotFound
+from faber_ledger.ledger.errors import InvalidRunId, LedgerError, Locked, NotWritable, RunNotFound
 from faber_ledger.runs import progress
 from faber_ledger.runs.active import ActiveRun, active_run, name_if_none_is, write_active_file
 from faber_ledger.runs.clone import lock_run, note_use
@@ -132,10 +132,19 @@ def _newest_run(root: str) -> list[str]:
     return [max(runs)[1]] if runs else []
 
 
+def complete_runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Offer the runs that this clone has to the shell."""
+    try:
+        known = run_ids_here(find_root(os.getcwd()))
+    except LedgerError:
+        return []
+    return [run_id for run_id in known if run_id.casefold().startswith(incomplete.casefold())]
+
+
 work_id_option = click.option(
     "--work-id", metavar="ID", help="The run of this work item: the newest at work, otherwise the newest."
 )
-_run_names: dict[str, Any] = {"metavar": "RUN", "shell_complete": completion.runs}
+_run_names: dict[str, Any] = {"metavar": "RUN", "shell_complete": complete_runs}
 
 
 def _names_run(*parameters: Callable[[Command], Command]) -> Callable[[Command], Command]:
@@ -164,7 +173,7 @@ def _names_run(*parameters: Callable[[Command], Command]) -> Callable[[Command],
 
 run_argument = _names_run(
     click.option("--run-id", help="The same as RUN.", **_run_names),
-    click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs),
+    click.argument("run", required=False, metavar="[RUN]", shell_complete=complete_runs),
 )
 run_option = _names_run(click.option("--run-id", "--run", "run", help="Which run is meant.", **_run_names))
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import functools
 import os
-from subprocess import CompletedProcess
 from typing import NamedTuple
 
 from faber_ledger.ledger.command_errors import GitFailed, NoWorkTree
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import git_command
-from faber_ledger.runs.git import top_above, work_tree_of
+from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.git_query import FOREIGN
 
 # These ask about other work trees: the variables that a git hook sets for its own would change the answers.
 run_git_without_variables = functools.partial(git_command.run_git, without=FOREIGN)
 git = functools.partial(git_command.git, without=FOREIGN)
+HINT_NO_WORK_TREE = (
+    "see what `git status` says: a repository needs `git init` and a commit, and `git worktree repair` in the main work"
+    " tree restores a worktree that was moved"
+)
+HINT_GONE = "if it was moved, `git worktree repair NEW-PATH`; if it is gone for good, `git worktree remove PATH`"
 
 
 class Tree(NamedTuple):
@@ -26,29 +30,15 @@ class Tree(NamedTuple):
     branch: str | None
     is_main: bool
     locked: str | None
-    why_gone: str | None
+    problem: str | None
 
 
 def require_work_tree(root: str) -> None:
     """Raise NoWorkTree unless git has a work tree here."""
+    refuse_bare(root)
     done = run_git_without_variables("rev-parse", "--is-inside-work-tree", at=root)
-    if _is_refused_bare(done):
-        raise _bare()
-    if done.returncode:
-        if is_forgotten(root):
-            raise NoWorkTree(
-                "git no longer knows this worktree: the git directory that its file `.git` names does not exist",
-                hint="if the main work tree was moved, run `git worktree repair` in it; if not, create a new one with"
-                " `git worktree add`, and copy what you need into it",
-            )
-        raise NoWorkTree("there is no git repository here", hint="run `git init` and make a commit")
     if done.stdout.strip() != b"true":
-        raise _bare()
-
-
-def is_forgotten(root: str) -> bool:
-    """Return whether the file `.git` here names a git directory that does not exist."""
-    return os.path.isfile(os.path.join(top_above(root) or root, ".git")) and work_tree_of(root) is None
+        raise NoWorkTree(f"git has no work tree here: {git_command.complaint(done)}", hint=HINT_NO_WORK_TREE)
 
 
 def refuse_bare(root: str) -> None:
@@ -57,18 +47,9 @@ def refuse_bare(root: str) -> None:
         done = run_git_without_variables("rev-parse", "--is-bare-repository", at=root)
     except LedgerError:
         return  # without git there is no repository
-    if done.stdout.strip() == b"true" or _is_refused_bare(done):
-        raise _bare()
-
-
-def _is_refused_bare(done: CompletedProcess[bytes]) -> bool:
-    """Return whether git did not look into a bare repository, since nothing but its being there names it."""
-    return done.returncode != 0 and b"safe.bareRepository" in done.stderr
-
-
-def _bare() -> NoWorkTree:
-    hint = "create a worktree with `git worktree add ../main main`, and run the command in it"
-    return NoWorkTree("this is a bare repository: it has no work tree for a run", hint=hint)
+    if done.stdout.strip() == b"true" or b"safe.bareRepository" in done.stderr:  # which our calls of git set
+        hint = "create a worktree with `git worktree add ../main main`, and run the command in it"
+        raise NoWorkTree("this is a bare repository: it has no work tree for a run", hint=hint)
 
 
 def list_trees(root: str) -> list[Tree]:
@@ -90,29 +71,10 @@ def list_trees(root: str) -> list[Tree]:
                 branch=branch.removeprefix("refs/heads/") if branch else None,
                 is_main=number == 0,
                 locked=values["locked"] or "no reason given" if "locked" in values else None,
-                why_gone=values.get("prunable"),
+                problem=f"git says: {values['prunable']}; {HINT_GONE}" if "prunable" in values else None,
             )
         )
     return found
-
-
-def why_gone(tree: Tree, root: str) -> str | None:
-    """Return why a work tree of the clone is not where git recorded it, and what to do; None if it is there."""
-    here, there = work_tree_of(root), work_tree_of(tree.path)
-    is_ours = (
-        here and there and there.top == tree.path and os.path.realpath(there.common) == os.path.realpath(here.common)
-    )
-    if tree.is_main or (tree.why_gone is None and is_ours):
-        return None
-    if os.path.lexists(tree.path):
-        return (
-            "what is in its place is not this worktree: if its file `.git` leads elsewhere, `git worktree repair`"
-            " in the main one corrects it"
-        )
-    return (
-        "its folder does not exist: if it was moved, `git worktree repair NEW-PATH`; if it is gone for good,"
-        " `git worktree remove PATH`"
-    )
 
 
 def can_add(root: str) -> bool:
@@ -155,14 +117,5 @@ def _has(base: str, commit: str, at: str) -> bool:
 def list_changes(tree: Tree) -> list[str]:
     """Return the files that differ from a worktree's commit, also untracked ones and submodules; raises GitFailed."""
     options = ("--no-renames", "--untracked-files=all", "--ignore-submodules=none")
-    return [entry[3:] for entry in _names(git("status", "--porcelain", "-z", *options, at=tree.path)) if entry[3:]]
-
-
-def list_ignored(tree: Tree) -> list[str]:
-    """Return the files of a worktree that git ignores, a whole folder as one entry; raises GitFailed."""
-    options = ("--others", "--ignored", "--exclude-standard", "--directory", "-z")
-    return _names(git("ls-files", *options, at=tree.path))
-
-
-def _names(printed: bytes) -> list[str]:
-    return os.fsdecode(printed).split("\0")[:-1]
+    listed = os.fsdecode(git("status", "--porcelain", "-z", *options, at=tree.path)).split("\0")
+    return [entry[3:] for entry in listed if entry]

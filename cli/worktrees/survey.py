@@ -38,7 +38,6 @@ class Site(NamedTuple):
     session: str | None = None
     problem: str | None = None
     last_event: str | None = None
-    is_gone: bool = False
     record: worktree_registry.Record | None = None
 
 
@@ -52,10 +51,9 @@ def survey(root: str, *, at: float, warn: Callable[[str], None]) -> list[Site]:
     inside = os.path.relpath(root, work_tree.top) if work_tree else "."
     known = worktree_registry.read_known(root)
     sites = [
-        _survey_tree(tree, root, os.path.normpath(os.path.join(tree.path, inside)), known)
-        for tree in git.list_trees(root)
+        _survey_tree(tree, os.path.normpath(os.path.join(tree.path, inside)), known) for tree in git.list_trees(root)
     ]
-    seen = [_record(site) for site in sites if site.run_id and not site.tree.is_main and not site.is_gone]
+    seen = [_record(site) for site in sites if site.run_id and not site.tree.is_main and not site.tree.problem]
     try:
         records = worktree_registry.update(root, seen, {site.tree.path for site in sites}, at=at, warn=warn)
     except LedgerError as error:
@@ -75,7 +73,7 @@ def update_registry(root: str, *, at: float, warn: Callable[[str], None]) -> Non
         warn(error.message)
 
 
-def read_session(run: Run) -> tuple[str | None, str | None]:
+def _read_session(run: Run) -> tuple[str | None, str | None]:
     """Return the open session of a run and the time of its newest event; raises LedgerError and sqlite3's errors."""
     if lacks_ledger(run):
         return None, None
@@ -84,12 +82,11 @@ def read_session(run: Run) -> tuple[str | None, str | None]:
     return current_session(fold(recorded)), max([event["at"] for event in recorded], default=None)
 
 
-def _survey_tree(tree: git.Tree, clone: str, root: str, known: list[worktree_registry.Record]) -> Site:
+def _survey_tree(tree: git.Tree, root: str, known: list[worktree_registry.Record]) -> Site:
     site, last = Site(tree, root, {}), _newest(known, tree.path, None)
-    gone = git.why_gone(tree, clone)
-    if gone is not None:
+    if tree.problem is not None:
         former = {"run_id": last["workflow_run_id"], "work_id": last.get("work_id")} if last else {}
-        return site._replace(problem=gone, is_gone=True, **former)
+        return site._replace(problem=tree.problem, **former)
     run_id = active_run(root, by_author=False).run_id
     return _with_run(site, run_id) if run_id is not None else site
 
@@ -114,7 +111,7 @@ def _with_run(site: Site, run_id: str) -> Site:
             session=current_session(blocks_of(state)),
             member=member if isinstance(member, dict) and member.get("branch") == site.tree.branch else {},
         )
-        session, last_event = read_session(run)
+        session, last_event = _read_session(run)
         return site._replace(session=session, last_event=last_event) if last_event else site
     except (LedgerError, sqlite3.DatabaseError) as error:
         return site._replace(problem=getattr(error, "message", str(error)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import op
 
-from faber_ledger.migrations.server_upgrade import run_steps
+from faber_ledger.migrations.upgrade import run_steps
 
 revision = "0003"
 down_revision = "0002"

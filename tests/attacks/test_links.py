@@ -59,7 +59,7 @@ def test_a_link_of_a_clone_leads_no_command_to_what_it_removes_or_changes(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", few(["runs", "inbox", "doctor", "clients", "set-aside", "notices"], 3))
+@pytest.mark.parametrize("name", few(["runs", "inbox", "clients", "set-aside", "notices"], 3))
 def test_a_link_in_the_git_directory_leads_no_hook_or_command_away(tmp_path: Path, name: str) -> None:
     """An archive brings its git directory along. Without the folder of the logs, what happens waits."""
     project = Project.made(tmp_path / "project")

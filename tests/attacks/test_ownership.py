@@ -177,7 +177,7 @@ def test_a_worktree_that_another_user_has_made_again_is_not_used(tmp_path: Path)
     assert content_of(tree.root) == before
     if os.geteuid() == 0:
         assert "session_ended" in project.types
-        assert f"git does not use the work tree {tree.root}" in project.faber("doctor", env=env).stderr
+        assert f"git does not use the work tree {tree.root}" in project.faber("worktree", "list", env=env).stderr
 
 
 # Repositories that came along as files

@@ -84,7 +84,7 @@ def test_a_second_user_of_the_group_can_record(tmp_path: Path) -> None:
     assert set(files.values()) == {"0o660"}, files
 
 
-EXPORTS = (("export", "--sqlite", "out.db"), ("export", "-o", "out.jsonl"), ("timeline", "-o", "out.html"))
+EXPORTS = (("export", "-o", "out.jsonl"), ("timeline", "-o", "out.html"))
 
 
 @pytest.mark.long

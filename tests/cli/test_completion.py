@@ -83,12 +83,6 @@ def test_runs_are_offered(project: Project) -> None:
         assert offered(project, *words) == [RUN]
 
 
-def test_a_name_that_means_something_to_a_shell_is_not_offered(project: Project) -> None:
-    for name in ["plain", "a b", "$(touch x)", "a;b", "a'b", "a:b"]:
-        project.git("worktree", "add", "--quiet", "--detach", f"../trees/{name}")
-    assert offered(project, "worktree", "cleanup", "") == ["plain"]
-
-
 # What it costs
 
 

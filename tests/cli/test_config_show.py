@@ -45,20 +45,19 @@ def test_everything_is_shown_with_where_it_comes_from(project: Project, tmp_path
         f"Run: {project.run_id} (.fractary/runs/{project.run_id}/state.json)\n"
         "Workflow: mine (.fractary/faber/workflows/mine.json)\n"
         f"  extends faber@fractary-faber:core ({core})\n"
-        f"Critical artifacts: {core}\n"
         "Settings:\n"
         "  packet_budget: 9500 (default)\n"
         "  summaries: true (default)\n"
         "  precompact_hint: true (default)\n"
-        f"  to change one: .fractary/faber/ledger.json (the project) or .fractary/runs/{project.run_id}/ledger.json"
-        " (this run) or FABER_LEDGER_<NAME>\n"
+        f"  to change one: .fractary/faber/ledger.json or .fractary/runs/{project.run_id}/ledger.json"
+        " or FABER_LEDGER_<NAME>\n"
         f"User configuration: {path}\n"
         f"  plugin root {plugin}\n"
-        "  plugin root /nowhere (does not exist)\n"
+        "  plugin root /nowhere\n"
         "  command /work:issue: gh {work_id}\n"
     )
     data = shown(project)
-    assert data["run"]["extends"] == [
+    assert data["run"]["workflows"] == [
         {"id": "mine", "path": ".fractary/faber/workflows/mine.json"},
         {"id": "faber@fractary-faber:core", "path": str(core)},
     ]
@@ -82,7 +81,7 @@ def test_a_workflows_problems_are_shown_beside_its_valid_parts(project: Project,
     project.change_state(workflow_id="mine")
     data = shown(project)
     assert problem in data["problems"][0]
-    assert (data["run"]["workflow_path"] is not None) == isinstance(workflow, dict)
+    assert bool(data["run"]["workflows"]) == isinstance(workflow, dict)
 
 
 def test_a_setting_is_shown_with_the_file_or_variable_that_won(project: Project) -> None:

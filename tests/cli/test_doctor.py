@@ -59,7 +59,7 @@ def test_each_fault_is_found_with_what_to_run_and_nothing_is_written(patient: Pa
 
 def test_every_check_is_made_to_fire_by_a_fault_of_the_table() -> None:
     silent = CHECKS.keys() - {check for check, _, _ in FAULTS.values()}
-    assert silent == {"git.repository"}  # it is asked below
+    assert silent == {"git.repository", "hooks.program"}  # they are asked below
 
 
 # Where it works
@@ -83,7 +83,6 @@ def test_a_linked_worktree_is_run_checks_and_the_main_one_too(patient: Patient) 
     assert "hooks.installed" not in problems_of(patient.doctor(cwd=tree))
     (tree / ".claude" / "settings.json").unlink()
     assert "hooks.installed" in problems_of(patient.doctor(cwd=tree))
-    assert "clone.worktrees" in patient.problems()
 
 
 def test_a_submodule_is_a_project_of_its_own(patient: Patient, tmp_path: Path) -> None:
@@ -109,6 +108,7 @@ def test_git_that_is_not_installed_stops_no_other_check(patient: Patient, tmp_pa
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (23, "")
     assert "git.repository: git is not installed" in done.stdout
+    assert "hooks.program: faber-ledger-hook is not on PATH" in done.stdout
     assert "this check failed" not in done.stdout
 
 

@@ -230,16 +230,3 @@ def test_all_runs_are_verified_and_the_worst_counts(project: Path) -> None:
     assert "\nother-run: " in done.stdout
     assert verify(project, RUN).returncode == 0
     assert verify(project, RUN, "--all").returncode == 2
-
-
-def test_migrate_says_that_there_is_nothing_to_do(project: Path) -> None:
-    for arguments in ([], ["--all"], [RUN, "--dry-run"]):
-        done = run_command([COMMAND, "migrate", *arguments], cwd=project, capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stdout, done.stderr) == (0, f"{RUN}: already at format 1\n", "")
-
-
-def test_migrate_refuses_a_newer_format(project: Path) -> None:
-    sqlite3.connect(folder(project) / "ledger.db").execute("PRAGMA user_version = 99")
-    done = run_command([COMMAND, "migrate"], cwd=project, capture_output=True, text=True, check=False)
-    assert done.returncode == 12
-    assert "upgrade faber-ledger" in done.stderr

@@ -40,7 +40,7 @@ def test_without_any_run_the_command_that_starts_one_is_named(project: Project) 
 RUN_COMMANDS = ["status", "log", "replay", "verify", "export", "project", "seal", "reconstitute", "run resume --yes"]
 
 
-@pytest.mark.parametrize("command", [*RUN_COMMANDS, "migrate", "timeline --output -"])
+@pytest.mark.parametrize("command", [*RUN_COMMANDS, "timeline --output -"])
 def test_a_run_is_named_by_its_id_or_its_work_item(project: Project, command: str) -> None:
     first, second = start(project, "258"), start(project, "259")
     for words in ([first], ["--run-id", first], ["--work-id", "258"]):

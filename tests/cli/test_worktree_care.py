@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.project import Project
 from support.sizes import few
-from support.worktrees import START, begin_project, clean_up, finish_run, start_in_worktree, start_run
+from support.worktrees import begin_project, clean_up, finish_run, start_in_worktree
 
 
 @pytest.fixture
@@ -66,47 +66,31 @@ def test_a_bare_repository_gets_no_run_and_no_files(tmp_path: Path, arguments: t
 # What git does not show
 
 
-def test_a_rebase_in_progress_keeps_its_worktree(project: Project) -> None:
-    tree = merged(project)
-    tree.git("rebase", "--quiet", "--exec", "false", "HEAD~1", code=1)
-    row = clean_up(project)["project-issue-259"]
-    assert row["action"] == "kept"
-    assert "a rebase is in progress in it" in " ".join(row["why"])
-
-
 # What else lies in its folder
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("what", few(["worktree", "repository", "bare"], 2))
-def test_what_lies_in_an_ignored_folder_of_a_worktree_keeps_it(project: Project, what: str) -> None:
+def test_a_worktree_in_an_ignored_folder_of_another_keeps_that(project: Project) -> None:
     tree = start_in_worktree(project, "259")
     tree.write(".gitignore", "trees/\n")
     finish_run(tree)
     project.git("merge", "--quiet", "feature/259")
     inner = tree.root / "trees" / "deep" / "inner"
-    if what == "worktree":
-        project.git("worktree", "add", "--quiet", str(inner), "-b", "inner")
-    else:
-        project.git("init", "--quiet", *(["--bare"] if what == "bare" else []), str(inner))
+    project.git("worktree", "add", "--quiet", str(inner), "-b", "inner")
     (inner / "work.txt").write_text("nowhere else")
     for names in ([], ["project-issue-259"]):
         row = clean_up(project, *names)["project-issue-259"]
-        assert (row["action"], row["why"]) == ("kept", [f"a repository or worktree is in it: {inner}"])
+        assert (row["action"], row["why"]) == ("kept", [f"another worktree is in it: {inner}"])
     assert (inner / "work.txt").read_text() == "nowhere else"
-    shutil.rmtree(inner)
-    project.git("worktree", "prune")
+    project.git("worktree", "remove", "--force", str(inner))
     assert clean_up(project)["project-issue-259"]["action"] == "removed"
 
 
-def test_cleanup_names_the_ignored_files_that_go(project: Project) -> None:
-    tree = start_in_worktree(project, "259")
-    tree.write(".gitignore", ".env\n")
-    finish_run(tree)
-    project.git("merge", "--quiet", "feature/259")
-    tree.write(".env", "SECRET=1")
-    row = clean_up(project, "--dry-run")["project-issue-259"]
-    assert (row["action"], row["why"][1:]) == ("would be removed", ["files that git ignores are removed with it: .env"])
+def test_a_state_that_was_changed_after_the_merge_keeps_its_worktree(project: Project) -> None:
+    tree = merged(project)
+    tree.change_state(notes="the worktree's")
+    row = clean_up(project)["project-issue-259"]
+    name = f".fractary/runs/{tree.run_id}/state.json"
+    assert (row["action"], row["why"]) == ("kept", [f"uncommitted work: {name}; commit and merge it first"])
 
 
 # What goes wrong while a worktree is made
@@ -156,15 +140,3 @@ def test_a_link_out_of_the_project_is_not_written_through(project: Project, tmp_
 
 
 # What is reported, and where
-
-
-def test_a_session_on_another_run_of_a_worktree_keeps_it(project: Project) -> None:
-    first = start_in_worktree(project, "259")
-    first.deliver(START, client="c-259", pid="259")
-    first.change_state(status="completed")
-    tree = Project(first.root, start_run(first, "260", "--yes"))
-    finish_run(tree)
-    project.git("merge", "--quiet", "feature/259")
-    for names in ([], ["project-issue-259"]):
-        row = clean_up(project, *names)["project-issue-259"]
-        assert row["why"] == [f"the session {first.current} of the run {first.run_id} is open"]

@@ -148,6 +148,6 @@ def test_the_report_is_shortened_so_that_the_agent_gets_all_contents(project: Pr
     assert "  ✓ decision-0" in report
     assert "Resolved:" not in report or count == 14
     assert "Session tracking:" not in report or count == 14
-    assert ("\n  … (`faber-ledger session-load --dry-run` lists all)\n" in report) is (count == 150)
+    assert ("\n  … (`faber-ledger session-load --dry-run` lists all)\n" in report) is (count > 14)
     for loaded in project.of_type("artifact_loaded"):
         assert f"decision-{loaded['artifact_id'].partition('-')[2]}" in contents

@@ -76,8 +76,8 @@ def test_a_marketplace_that_the_client_has_gives_workflow_and_protocol(project: 
     assert set(of_type_source(project)) == {PROTOCOL}  # within the marketplace: the same on every machine
     shown = project.faber("config", "show", "--json")
     data = json.loads(shown.stdout)["data"]
-    assert data["run"]["workflow_path"] == str(folder / "config/workflows/default.json")
-    assert data["user_config"]["installed_plugins"] == [str(folder.parents[1])]
+    assert data["run"]["workflows"][0]["path"] == str(folder / "config/workflows/default.json")
+    assert data["installed_plugins"] == [str(folder.parents[1])]
     assert project.faber("show", "orchestration-protocol", "--content").stdout == "Of the marketplace.\n"
 
 

@@ -19,7 +19,6 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.ledger.union import rows_of
 from faber_ledger.ledger.verify import find_problems
-from faber_ledger.migrations.upgrade import migrate_file
 from faber_ledger.projections.fold import fold
 
 EXPECTED = [json.loads(line) for line in (FOLDER / "events.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -56,11 +55,9 @@ def test_events_of_format_1_fold_to_the_blocks_of_their_time(frozen: str) -> Non
     assert json.dumps(blocks, indent=2, ensure_ascii=False) + "\n" == (FOLDER / "blocks.json").read_text("utf-8")
 
 
-def test_a_ledger_of_format_1_verifies_and_a_migration_keeps_its_events(frozen: str) -> None:
+def test_a_ledger_of_format_1_verifies(frozen: str) -> None:
     assert list(find_problems(frozen)) == []
     assert [problem for one in EXPECTED for problem in check_event(one["event"])] == []
-    migrate_file(frozen, f"{frozen}.lock")
-    test_events_of_format_1_are_read_as_they_were_written(frozen)
 
 
 def test_a_ledger_of_format_1_can_be_appended_to(frozen: str) -> None:

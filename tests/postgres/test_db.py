@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.project import Project
 
-from faber_ledger.migrations.server_upgrade import list_revisions
+from faber_ledger.migrations.upgrade import list_revisions
 
 if TYPE_CHECKING:
     import subprocess

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from faber_ledger.migrations.server_upgrade import list_revisions
+from faber_ledger.migrations.upgrade import list_revisions
 from faber_ledger.postgres.server import REVISIONS
 
 

@@ -276,11 +276,6 @@ def test_a_second_place_that_git_brings_is_not_used(tmp_path: Path) -> None:
     assert project.types[-1] == "session_started"
     assert [path.name for path in forged.parent.iterdir()] == ["state.json"]
     assert forged.read_bytes() == before
-    said = project.faber("doctor").stdout
-    assert (
-        f"{OURS}/{layout.run_id}/state.json is not used: the run {layout.run_id} is recorded in {layout.folder}" in said
-    )
-    assert "move the one that is not used aside" in said
 
 
 def test_a_name_is_split_at_the_last_run(tmp_path: Path) -> None:

@@ -131,20 +131,6 @@ def _one_hook_missing(patient: Patient) -> None:
     patient.settings(lambda values: values["hooks"].pop("PostCompact"))
 
 
-def _twice_in_a_file(patient: Patient) -> None:
-    patient.settings(lambda values: hooks_of(values, "PreCompact").append(hooks_of(values, "PreCompact")[0]))
-
-
-def _another_form_in_local(patient: Patient) -> None:
-    group = {"hooks": [{"type": "command", "command": "faber-ledger hook pre-compact"}]}
-    patient.settings(lambda values: values.update(hooks={"PreCompact": [group]}), ".claude/settings.local.json")
-
-
-def _at_the_wrong_event(patient: Patient) -> None:
-    group = {"hooks": [{"type": "command", "command": "faber-ledger hook pre-compact"}]}
-    patient.settings(lambda values: hooks_of(values, "SessionStart").append(group))
-
-
 def _with_a_matcher(patient: Patient) -> None:
     patient.settings(lambda values: hooks_of(values, "SessionStart")[0].update(matcher="compact"))
 
@@ -158,10 +144,6 @@ def _no_time(patient: Patient) -> None:
     patient.settings(lambda values: hooks_of(values, "SessionEnd")[0]["hooks"][0].pop("timeout"))
 
 
-def _asynchronous(patient: Patient) -> None:
-    patient.settings(lambda values: hooks_of(values, "SessionEnd")[0]["hooks"][0].update({"async": True}))
-
-
 def _an_agent_with_one_hook(patient: Patient) -> None:
     hook = {"type": "command", "command": "faber-ledger hook --agent codex session-start"}
     patient.write(".codex/hooks.json", json.dumps({"hooks": {"SessionStart": [{"hooks": [hook]}]}}))
@@ -173,11 +155,6 @@ def _not_json(patient: Patient) -> None:
 
 def _all_off(patient: Patient) -> None:
     patient.settings(lambda values: values.update(disableAllHooks=True))
-
-
-def _program_gone(patient: Patient) -> None:
-    command = f"{patient.root.parent}/gone/faber-ledger hook pre-compact"
-    patient.settings(lambda values: hooks_of(values, "PreCompact")[0]["hooks"][0].update(command=command))
 
 
 def _a_failure(patient: Patient) -> None:
@@ -229,10 +206,6 @@ def _a_delivery_waits(patient: Patient) -> None:
     leave(run)
 
 
-def _a_delivery_waits_for_a_run_that_is_gone(patient: Patient) -> None:
-    patient.write(".git/faber-ledger/inbox/gone/01.json", "{}")
-
-
 def _no_drivers(patient: Patient) -> None:
     patient.git("config", "--local", "--remove-section", "merge.faber-ledger")
 
@@ -265,10 +238,6 @@ def _tracked_backup(patient: Patient) -> None:
 
 def _no_consent(patient: Patient) -> None:
     patient.settings(lambda values: values.update(carry="refs"), ".fractary/faber/ledger.json")
-
-
-def _in_both_layouts(patient: Patient) -> None:
-    shutil.copytree(patient.run, patient.root / ".fractary" / "faber" / "runs" / RUN)
 
 
 def _a_run_that_is_not_here(patient: Patient) -> None:
@@ -353,12 +322,6 @@ def _state_broken(patient: Patient) -> None:
     patient.put_state("{")
 
 
-def _worktree_without_hooks(patient: Patient) -> None:
-    patient.git("rm", "-q", "--cached", SETTINGS)
-    patient.git("commit", "-q", "-m", "Leave the settings out")
-    patient.git("worktree", "add", "-q", "../tree")
-
-
 def _no_workflow(patient: Patient) -> None:
     another_run(patient, "other-1", workflow_id="project:missing")
 
@@ -377,17 +340,12 @@ def _wrong_configuration(patient: Patient) -> None:
 FAULTS = {
     "no hooks": ("hooks.installed", "warning", _no_hooks),
     "one hook missing": ("hooks.installed", "warning", _one_hook_missing),
-    "twice in a file": ("hooks.once", "warning", _twice_in_a_file),
-    "another form in local": ("hooks.once", "warning", _another_form_in_local),
-    "at the wrong event": ("hooks.settings", "warning", _at_the_wrong_event),
     "with a matcher": ("hooks.settings", "warning", _with_a_matcher),
     "a slash command": ("hooks.settings", "warning", _a_slash_command),
     "no time": ("hooks.settings", "warning", _no_time),
-    "asynchronous": ("hooks.settings", "warning", _asynchronous),
     "an agent with one hook": ("hooks.agents", "warning", _an_agent_with_one_hook),
     "not JSON": ("hooks.settings", "error", _not_json),
     "all off": ("hooks.settings", "error", _all_off),
-    "program gone": ("hooks.program", "error", _program_gone),
     "1 delivery that waited": ("hooks.log", "note", _a_delivery_waited),
     "a failure": ("hooks.log", "warning", _a_failure),
     "written over": ("hooks.log", "note", _written_over),
@@ -395,7 +353,6 @@ FAULTS = {
     "a warning": ("hooks.log", "note", _a_warning),
     "twice delivered": ("hooks.once", "note", _twice_delivered),
     "1 delivery waiting": ("hooks.waiting", "warning", _a_delivery_waits),
-    "1 delivery waiting for a run that is gone": ("hooks.waiting", "note", _a_delivery_waits_for_a_run_that_is_gone),
     "no drivers": ("git.drivers", "warning", _no_drivers),
     "no stash": ("git.drivers", "warning", _no_stash),
     "no attributes": ("git.lines", "warning", _no_attributes),
@@ -404,7 +361,6 @@ FAULTS = {
     "ignored": ("git.travels", "error", _ignored),
     "tracked backup": ("git.stays", "warning", _tracked_backup),
     "ledgers that nobody sends": ("git.carry", "warning", _no_consent),
-    "in both layouts": ("runs.folder", "warning", _in_both_layouts),
     "a run that is not here": ("runs.active", "error", _a_run_that_is_not_here),
     "not UTF-8": ("runs.active", "error", _not_utf_8),
     "not a run id": ("runs.active", "error", _no_run_id),
@@ -422,7 +378,6 @@ FAULTS = {
     "ledger gone": ("ledger.sound", "warning", _ledger_gone),
     "state changed": ("ledger.sound", "error", _state_changed),
     "state broken": ("ledger.sound", "error", _state_broken),
-    "worktree without hooks": ("clone.worktrees", "warning", _worktree_without_hooks),
     "no workflow": ("workflow.usable", "warning", _no_workflow),
     "required artifact missing": ("workflow.artifacts", "warning", _required_artifact_missing),
     "reloads in build": ("workflow.usable", "warning", _reloads_in_build),

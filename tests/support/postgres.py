@@ -30,7 +30,7 @@ import psycopg
 from psycopg import sql
 from sqlalchemy.engine import URL, make_url
 
-from faber_ledger.migrations.server_upgrade import upgrade_server
+from faber_ledger.migrations.upgrade import upgrade_server
 from support.users import give_away
 
 if TYPE_CHECKING:
