@@ -40,13 +40,6 @@ SELECT coalesce(
 LOCK = f"COMMENT ON SCHEMA {SCHEMA} IS 'faber-ledger'"  # one upgrade at a time, and only its owner may
 
 
-class Revision(NamedTuple):
-    """A revision of the server's schema: its id and what it makes."""
-
-    id: str
-    title: str
-
-
 class Outcome(NamedTuple):
     """A server's revision before and after; they are equal if there was nothing to do. None: no schema of ours."""
 
@@ -74,10 +67,9 @@ def make_ledger(path: str) -> None:
         connection.commit()
 
 
-def list_revisions() -> list[Revision]:
+def list_revisions() -> list[str]:
     """Return the revisions that this program knows, oldest first."""
-    known = ScriptDirectory.from_config(make_config(SERVER)).walk_revisions()
-    return [Revision(one.revision, one.doc.partition("\n")[0]) for one in known][::-1]
+    return [one.revision for one in ScriptDirectory.from_config(make_config(SERVER)).walk_revisions()][::-1]
 
 
 def upgrade_server(driver: object) -> Outcome:
@@ -111,15 +103,15 @@ def _upgrade(connection: Connection) -> Outcome:
     connection.execute(text(LOCK))
     context = MigrationContext.configure(connection, opts={"version_table_schema": SCHEMA})
     before, known = context.get_current_revision(), list_revisions()
-    if before not in (None, *[one.id for one in known]):
+    if before not in (None, *known):
         raise NewerFormat(
-            f"the server has revision {before}, and this program knows revisions up to {known[-1].id}",
+            f"the server has revision {before}, and this program knows revisions up to {known[-1]}",
             hint="upgrade faber-ledger on this machine, then run the command again",
         )
     config = make_config(SERVER)
     config.attributes.update(connection=connection, version_table_schema=SCHEMA)
     command.upgrade(config, "head")
-    return Outcome(before, known[-1].id)
+    return Outcome(before, known[-1])
 
 
 def run_steps(connection: Connection, steps: Iterable[str]) -> None:

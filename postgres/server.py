@@ -182,7 +182,7 @@ def _check_revision(server: Server) -> None:
 
 
 SCHEMA = "faber_ledger"
-REVISIONS = ("0001", "0002", "0003")  # that this program knows, oldest first; a test compares them with the migrations'
+REVISIONS = ("0001",)  # that this program knows, oldest first; a test compares them with the migrations'
 CHANNEL = "faber_ledger"  # of LISTEN and NOTIFY
 
 

@@ -1,4 +1,4 @@
-"""The first schema of a team's server: tables, functions, triggers, roles and their rights."""
+"""The schema of a team's server: tables, functions, triggers, roles and their rights."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ down_revision = None
 
 def upgrade() -> None:
     """Make everything in the schema `faber_ledger`, which is there and empty."""
-    steps = ("roles", "tables", "functions", "questions", "rights", "owners")
+    steps = ("roles", "tables", "functions", "questions", "words", "search", "fleet", "rights", "owners")
     run_steps(op.get_bind(), [f"0001/{step}" for step in steps])

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from support.postgres import Database, Login
 
-NEWEST = list_revisions()[-1].id
+NEWEST = list_revisions()[-1]
 PROJECT = "01K0000000000000000000PRJ1"
 
 

@@ -194,7 +194,7 @@ def test_a_superuser_runs_no_code_of_a_lesser_owner(empty: Database) -> None:
     ask_nothing(
         empty,
         "CREATE FUNCTION faber_ledger.make_super() RETURNS varchar LANGUAGE plpgsql AS"
-        f" $$ BEGIN ALTER ROLE {owner.role} SUPERUSER; RETURN '0003'; END $$;"
+        f" $$ BEGIN ALTER ROLE {owner.role} SUPERUSER; RETURN '0001'; END $$;"
         " ALTER TABLE faber_ledger.alembic_version RENAME TO old;"
         " CREATE VIEW faber_ledger.alembic_version AS SELECT faber_ledger.make_super() AS version_num",
         owner,

@@ -121,7 +121,8 @@ BEGIN
 END
 $$;
 
--- What `ledger.redaction.redaction_of` reads; else it changes nothing. An undo changes nothing here.
+-- What `ledger.redaction.redaction_of` reads; else it changes nothing. An undo changes nothing here. The run's state goes,
+-- too: it may show what is removed.
 CREATE FUNCTION faber_ledger.apply_redaction() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
 DECLARE
@@ -149,36 +150,7 @@ BEGIN
   UPDATE faber_ledger.event SET payload_hash = sha256(salt || convert_to(payload, 'UTF8')), salt = NULL, payload = NULL
     WHERE project = NEW.project AND run_id = NEW.run_id AND id = target AND payload IS NOT NULL
       AND type NOT IN ('event_redacted', 'redaction_undone');
-  UPDATE faber_ledger.document SET content = NULL
-    WHERE project = NEW.project AND run_id = NEW.run_id AND content IS NOT NULL;
-  RETURN NULL;
-END
-$$;
-
--- A document that another one has superseded is left out, whichever comes first.
-CREATE FUNCTION faber_ledger.place_document() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
-BEGIN
-  PERFORM FROM faber_ledger.project WHERE id = NEW.project FOR NO KEY UPDATE;
-  IF EXISTS (
-    SELECT FROM faber_ledger.document
-    WHERE project = NEW.project AND run_id = NEW.run_id AND NEW.id = ANY (supersedes)
-  ) THEN
-    RETURN NULL;
-  END IF;
-  NEW.position := 1 + coalesce(
-    (SELECT position FROM faber_ledger.document WHERE project = NEW.project ORDER BY position DESC LIMIT 1), 0
-  );
-  NEW.received_at := now();
-  RETURN NEW;
-END
-$$;
-
-CREATE FUNCTION faber_ledger.drop_superseded() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
-BEGIN
-  DELETE FROM faber_ledger.document
-    WHERE project = NEW.project AND run_id = NEW.run_id AND id = ANY (NEW.supersedes);
+  DELETE FROM faber_ledger.state WHERE project = NEW.project AND run_id = NEW.run_id;
   RETURN NULL;
 END
 $$;
@@ -188,7 +160,7 @@ CREATE FUNCTION faber_ledger.check_isolation() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
 BEGIN
   IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
-    RAISE feature_not_supported USING MESSAGE = 'events and documents are inserted in READ COMMITTED transactions only';
+    RAISE feature_not_supported USING MESSAGE = 'events and states are inserted in READ COMMITTED transactions only';
   END IF;
   RETURN NULL;
 END
@@ -217,30 +189,6 @@ BEGIN
 END
 $$;
 
--- A document is emptied by a redaction, and removed when another one supersedes it.
-CREATE FUNCTION faber_ledger.check_document_change() RETURNS trigger
-LANGUAGE plpgsql SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
-DECLARE
-  same faber_ledger.document;
-BEGIN
-  IF TG_OP = 'DELETE' THEN
-    IF EXISTS (
-      SELECT FROM faber_ledger.document
-      WHERE project = OLD.project AND run_id = OLD.run_id AND OLD.id = ANY (supersedes)
-    ) THEN
-      RETURN OLD;
-    END IF;
-    RAISE restrict_violation USING MESSAGE = 'a document is removed by the one that supersedes it alone';
-  END IF;
-  same := NEW;
-  same.content := OLD.content;
-  IF same IS NOT DISTINCT FROM OLD AND NEW.content IS NULL THEN
-    RETURN NEW;
-  END IF;
-  RAISE restrict_violation USING MESSAGE = 'a document is never changed';
-END
-$$;
-
 CREATE FUNCTION faber_ledger.refuse_change() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
 BEGIN
@@ -249,6 +197,8 @@ END
 $$;
 
 CREATE TRIGGER event_1_isolation BEFORE INSERT ON faber_ledger.event
+  FOR EACH STATEMENT EXECUTE FUNCTION faber_ledger.check_isolation();
+CREATE TRIGGER state_isolation BEFORE INSERT ON faber_ledger.state
   FOR EACH STATEMENT EXECUTE FUNCTION faber_ledger.check_isolation();
 CREATE TRIGGER event_2_place BEFORE INSERT ON faber_ledger.event
   FOR EACH ROW EXECUTE FUNCTION faber_ledger.place_event();
@@ -259,17 +209,6 @@ CREATE TRIGGER event_is_never_changed BEFORE UPDATE ON faber_ledger.event
 CREATE TRIGGER event_is_never_removed BEFORE DELETE ON faber_ledger.event
   FOR EACH ROW EXECUTE FUNCTION faber_ledger.refuse_change();
 CREATE TRIGGER event_is_never_truncated BEFORE TRUNCATE ON faber_ledger.event
-  FOR EACH STATEMENT EXECUTE FUNCTION faber_ledger.refuse_change();
-
-CREATE TRIGGER document_1_isolation BEFORE INSERT ON faber_ledger.document
-  FOR EACH STATEMENT EXECUTE FUNCTION faber_ledger.check_isolation();
-CREATE TRIGGER document_2_place BEFORE INSERT ON faber_ledger.document
-  FOR EACH ROW EXECUTE FUNCTION faber_ledger.place_document();
-CREATE TRIGGER document_3_superseded AFTER INSERT ON faber_ledger.document
-  FOR EACH ROW WHEN (NEW.supersedes <> '{}') EXECUTE FUNCTION faber_ledger.drop_superseded();
-CREATE TRIGGER document_change BEFORE UPDATE OR DELETE ON faber_ledger.document
-  FOR EACH ROW EXECUTE FUNCTION faber_ledger.check_document_change();
-CREATE TRIGGER document_is_never_truncated BEFORE TRUNCATE ON faber_ledger.document
   FOR EACH STATEMENT EXECUTE FUNCTION faber_ledger.refuse_change();
 
 CREATE TRIGGER redaction_is_never_changed BEFORE UPDATE OR DELETE ON faber_ledger.redaction

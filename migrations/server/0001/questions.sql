@@ -88,30 +88,6 @@ LANGUAGE sql STABLE SECURITY DEFINER ROWS 100 SET search_path = pg_catalog, fabe
   ORDER BY position
 $$;
 
-CREATE FUNCTION faber_ledger.redactions(of_project text, of_run text) RETURNS SETOF text
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
-  SELECT id FROM faber_ledger.event
-  WHERE faber_ledger.sees(of_project) AND project = of_project AND run_id = of_run AND type = 'event_redacted'
-$$;
-
--- A run's newest documents, `most` at most, the newest first; `size` in bytes, `digest` the SHA-256 of the content.
-CREATE FUNCTION faber_ledger.documents(of_project text, of_run text, most bigint)
-RETURNS TABLE (id text, heads bytea, writer text, at text, size integer, digest bytea)
-LANGUAGE sql STABLE SECURITY DEFINER ROWS 10 SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
-  SELECT id, heads, writer, at, octet_length(content), sha256(convert_to(content, 'UTF8')) FROM faber_ledger.document
-  WHERE faber_ledger.sees(of_project) AND project = of_project AND run_id = of_run
-  ORDER BY position DESC LIMIT most
-$$;
-
--- The content of a document; NULL where a redaction has emptied it, and of one that is longer than `longest` bytes.
-CREATE FUNCTION faber_ledger.content_of(of_project text, of_run text, of_id text, longest bigint)
-RETURNS TABLE (content text, is_longer boolean)
-LANGUAGE sql STABLE SECURITY DEFINER ROWS 1 SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
-  SELECT CASE WHEN octet_length(content) <= longest THEN content END, octet_length(content) > longest
-  FROM faber_ledger.document
-  WHERE faber_ledger.sees(of_project) AND project = of_project AND run_id = of_run AND id = of_id
-$$;
-
 -- The same error for a project that does not exist: nobody learns which ones do. The owner may fill a project, too.
 CREATE FUNCTION faber_ledger.require_member(of_project text) RETURNS void
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
@@ -167,16 +143,37 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION faber_ledger.push_document(
-  of_project text, of_run text, new_id text, its_heads bytea, superseded text[], its_content text, at_time text,
-  its_writer text
-) RETURNS void
+CREATE FUNCTION faber_ledger.state_of(of_project text, of_run text)
+RETURNS TABLE (at text, digest bytea, content text)
+LANGUAGE sql STABLE SECURITY DEFINER ROWS 1 SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+  SELECT at, sha256(convert_to(content, 'UTF8')), content FROM faber_ledger.state
+  WHERE faber_ledger.sees(of_project) AND project = of_project AND run_id = of_run
+$$;
+
+-- Keep a state, and return whether it was kept: not if a newer one is there, and not if the run has a redaction that its
+-- clone does not know: the state may show what that removes. The project is locked, so that no redaction arrives meanwhile.
+CREATE FUNCTION faber_ledger.put_state(
+  of_project text, of_run text, its_content text, its_at text, its_writer text, known_redactions text[]
+) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
 BEGIN
   PERFORM faber_ledger.require_member(of_project);
-  INSERT INTO faber_ledger.document (project, run_id, id, position, heads, supersedes, content, at, writer)
-    VALUES (of_project, of_run, new_id, 0, its_heads, superseded, its_content, at_time, its_writer)
-    ON CONFLICT DO NOTHING;
+  PERFORM FROM faber_ledger.project WHERE id = of_project FOR NO KEY UPDATE;
+  IF EXISTS (
+    SELECT FROM faber_ledger.redaction
+    WHERE project = of_project AND run_id = of_run AND by_event <> ALL (known_redactions)
+  ) THEN
+    RETURN false;
+  END IF;
+  INSERT INTO faber_ledger.state AS known (project, run_id, at, writer, content)
+    VALUES (
+      of_project, of_run, least(its_at COLLATE "C", to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')),
+      its_writer, its_content
+    )
+    ON CONFLICT (project, run_id) DO UPDATE
+      SET at = excluded.at, writer = excluded.writer, content = excluded.content, received_at = now()
+      WHERE excluded.at >= known.at;
+  RETURN FOUND;
 END
 $$;
 

@@ -8,24 +8,24 @@ GRANT SELECT ON faber_ledger.alembic_version TO faber_ledger_member;
 GRANT SELECT, INSERT, UPDATE (name) ON faber_ledger.project TO faber_ledger_keeper; -- UPDATE: to lock a row
 GRANT SELECT, INSERT, UPDATE (role_oid, is_admin), DELETE ON faber_ledger.member TO faber_ledger_keeper;
 GRANT SELECT, INSERT, UPDATE (salt, payload, payload_hash) ON faber_ledger.event TO faber_ledger_keeper;
-GRANT SELECT, INSERT, UPDATE (content), DELETE ON faber_ledger.document TO faber_ledger_keeper;
+GRANT SELECT, INSERT, UPDATE (at, writer, content, received_at), DELETE ON faber_ledger.state TO faber_ledger_keeper;
 GRANT SELECT, INSERT ON faber_ledger.redaction TO faber_ledger_keeper;
 
 -- Without a policy, who is granted a table by mistake sees nothing in it.
 ALTER TABLE faber_ledger.project ENABLE ROW LEVEL SECURITY;
 ALTER TABLE faber_ledger.member ENABLE ROW LEVEL SECURITY;
 ALTER TABLE faber_ledger.event ENABLE ROW LEVEL SECURITY;
-ALTER TABLE faber_ledger.document ENABLE ROW LEVEL SECURITY;
+ALTER TABLE faber_ledger.state ENABLE ROW LEVEL SECURITY;
 ALTER TABLE faber_ledger.redaction ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY keeps ON faber_ledger.project TO faber_ledger_keeper USING (true);
 CREATE POLICY keeps ON faber_ledger.member TO faber_ledger_keeper USING (true);
 CREATE POLICY keeps ON faber_ledger.event TO faber_ledger_keeper USING (true);
-CREATE POLICY keeps ON faber_ledger.document TO faber_ledger_keeper USING (true);
+CREATE POLICY keeps ON faber_ledger.state TO faber_ledger_keeper USING (true);
 CREATE POLICY keeps ON faber_ledger.redaction TO faber_ledger_keeper USING (true);
 
 -- Who has a table with a column of such a type would stop an upgrade that changes it.
-REVOKE ALL ON TYPE faber_ledger.project, faber_ledger.member, faber_ledger.event, faber_ledger.document,
+REVOKE ALL ON TYPE faber_ledger.project, faber_ledger.member, faber_ledger.event, faber_ledger.state,
   faber_ledger.redaction FROM PUBLIC;
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA faber_ledger FROM PUBLIC;
@@ -35,11 +35,16 @@ GRANT EXECUTE ON FUNCTION faber_ledger.register_project(text, text), faber_ledge
   faber_ledger.runs_with_news(text, bigint, bigint), faber_ledger.count_events(text, text, bigint),
   faber_ledger.events_after(text, text, bigint, bigint, bigint),
   faber_ledger.events_with_ids(text, text, text[], bigint, bigint, bigint),
-  faber_ledger.redactions(text, text), faber_ledger.documents(text, text, bigint),
-  faber_ledger.content_of(text, text, text, bigint),
   faber_ledger.push_events(
     text, text, bigint[], text[], text[], integer[], text[], text[], text[], text[], bytea[], bytea[], text[], bytea[],
     bytea[]
   ),
-  faber_ledger.push_document(text, text, text, bytea, text[], text, text, text), faber_ledger.tell_readers(text)
+  faber_ledger.state_of(text, text), faber_ledger.put_state(text, text, text, text, text, text[]),
+  faber_ledger.tell_readers(text), faber_ledger.newest_of_runs(text), faber_ledger.session_events(text, text[]),
+  faber_ledger.newest_states(text, text[]),
+  faber_ledger.find_events(text[], text[], text, text, text, text, integer),
+  faber_ledger.find_states(text[], text[], text, text, text, text, integer)
   TO faber_ledger_member;
+GRANT EXECUTE ON FUNCTION faber_ledger.parse_json(text), faber_ledger.words_of(text),
+  faber_ledger.event_words(text, text, text), faber_ledger.state_words(text, text), faber_ledger.state_at_a_glance(text)
+  TO faber_ledger_keeper; -- whose statements call them

@@ -58,23 +58,15 @@ CREATE TABLE faber_ledger.event (
 
 CREATE INDEX event_run ON faber_ledger.event (project, run_id, position);
 
-CREATE INDEX event_redactions ON faber_ledger.event (project, run_id) WHERE type = 'event_redacted';
-
--- Copies of a run's state.json; without `content` where a redaction has emptied one.
-CREATE TABLE faber_ledger.document (
+-- The newest state.json of each run. `at`: its `updated_at` in UTC, '' if it has none.
+CREATE TABLE faber_ledger.state (
   project text COLLATE "C" NOT NULL,
   run_id text COLLATE "C" NOT NULL,
-  id text COLLATE "C" NOT NULL CHECK (id ~ '^[A-Za-z0-9]{1,64}$'),
-  position bigint NOT NULL,
-  heads bytea NOT NULL CHECK (octet_length(heads) % 32 = 0 AND octet_length(heads) <= 1048576),
-  supersedes text[] COLLATE "C" NOT NULL DEFAULT '{}'
-    CHECK (NOT id = ANY (supersedes) AND cardinality(supersedes) <= 1000),
-  content text COLLATE "C" CHECK (octet_length(content) <= 67108864),
   at text COLLATE "C" NOT NULL CHECK (char_length(at) <= 64),
   writer text COLLATE "C" NOT NULL CHECK (char_length(writer) <= 4096),
+  content text COLLATE "C" NOT NULL CHECK (octet_length(content) <= 67108864),
   received_at timestamptz NOT NULL DEFAULT now(),
-  PRIMARY KEY (project, run_id, id),
-  UNIQUE (project, position),
+  PRIMARY KEY (project, run_id),
   CONSTRAINT run_id_has_its_form CHECK (
     char_length(run_id) <= 255
     AND run_id ~ '^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*){0,2}$'

@@ -52,20 +52,9 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, faber_ledger,
   ORDER BY run_id, seq, id
 $$;
 
--- What the newest state of each of these runs says.
+-- What the states of these runs say, for `fleet`.
 CREATE FUNCTION faber_ledger.newest_states(of_project text, of_runs text[]) RETURNS TABLE (run_id text, state jsonb)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
-  SELECT newest.run_id, faber_ledger.state_at_a_glance(newest.content) FROM (
-    SELECT DISTINCT ON (document.run_id) document.run_id, content
-    FROM faber_ledger.document
-    WHERE faber_ledger.sees(of_project) AND project = of_project AND document.run_id = ANY (of_runs)
-      AND content IS NOT NULL
-    ORDER BY document.run_id, at DESC, position DESC
-  ) AS newest
+  SELECT state.run_id, faber_ledger.state_at_a_glance(state.content) FROM faber_ledger.state
+  WHERE faber_ledger.sees(of_project) AND project = of_project AND state.run_id = ANY (of_runs)
 $$;
-
-REVOKE ALL ON FUNCTION faber_ledger.state_at_a_glance(text), faber_ledger.newest_of_runs(text),
-  faber_ledger.session_events(text, text[]), faber_ledger.newest_states(text, text[]) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION faber_ledger.newest_of_runs(text), faber_ledger.session_events(text, text[]),
-  faber_ledger.newest_states(text, text[]) TO faber_ledger_member;
-GRANT EXECUTE ON FUNCTION faber_ledger.state_at_a_glance(text) TO faber_ledger_keeper;

@@ -78,8 +78,8 @@ EXCEPTION WHEN OTHERS THEN
 END
 $$;
 
--- The words of all texts in a copy of a state, but for the two blocks that the ledger gives it; each as of an event.
-CREATE FUNCTION faber_ledger.document_words(of_project text, said text) RETURNS text[]
+-- The words of all texts in a state, but for the two blocks that the ledger gives it; each as of an event.
+CREATE FUNCTION faber_ledger.state_words(of_project text, said text) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE COST 10000 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RETURN ARRAY(
@@ -95,12 +95,6 @@ EXCEPTION WHEN OTHERS THEN
 END
 $$;
 
-REVOKE ALL ON FUNCTION faber_ledger.parse_json(text), faber_ledger.words_of(text),
-  faber_ledger.event_words(text, text, text), faber_ledger.document_words(text, text) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION faber_ledger.parse_json(text), faber_ledger.words_of(text),
-  faber_ledger.event_words(text, text, text), faber_ledger.document_words(text, text)
-  TO faber_ledger_keeper; -- whose INSERT or UPDATE calls them
-
 -- With `fastupdate`, the words of one login's pushes would wait for the next one's, who may see none of them.
 CREATE INDEX event_words ON faber_ledger.event
   USING gin (faber_ledger.event_words(project, type, payload)) WITH (fastupdate = off)
@@ -109,6 +103,5 @@ CREATE INDEX event_words ON faber_ledger.event
     'context_reconstituted'
   );
 
-CREATE INDEX document_words ON faber_ledger.document
-  USING gin (faber_ledger.document_words(project, content)) WITH (fastupdate = off)
-  WHERE content IS NOT NULL;
+CREATE INDEX state_words ON faber_ledger.state
+  USING gin (faber_ledger.state_words(project, content)) WITH (fastupdate = off);

@@ -1,4 +1,4 @@
--- Events and documents that have the wanted words, in the projects that the login sees. `most` may be NULL: all of them.
+-- Events and states that have the wanted words, in the projects that the login sees. `most` may be NULL: all of them.
 -- The planner's settings are the functions' own: in a plan without the index, time would tell of the rows of others. So it
 -- would without the condition of the project, which is cheap, and asked first where the index is not; `|| ''` keeps the
 -- indexes of projects out of it, which would read all of a large one. OFFSET 0 lets no row of others meet the cursor: what
@@ -33,9 +33,10 @@ SET gin_fuzzy_search_limit = 0 SET jit = off AS $$
   LIMIT most
 $$;
 
-CREATE FUNCTION faber_ledger.find_documents(
+-- States that have the wanted words, as `find_events` finds events; a run has one state, so its `id` says nothing.
+CREATE FUNCTION faber_ledger.find_states(
   wanted text[], of_projects text[], before_at text, before_id text, before_project text, before_run text, most integer
-) RETURNS SETOF faber_ledger.document
+) RETURNS TABLE (at text, id text, project text, run_id text, content text)
 LANGUAGE sql STABLE SECURITY DEFINER ROWS 100 SET search_path = pg_catalog, faber_ledger, pg_temp
 SET enable_seqscan = off SET enable_indexscan = off SET enable_bitmapscan = on SET enable_nestloop = on
 SET enable_hashjoin = off SET enable_mergejoin = off SET enable_material = off SET enable_memoize = off
@@ -47,23 +48,13 @@ SET gin_fuzzy_search_limit = 0 SET jit = off AS $$
     FROM faber_ledger.my_projects() AS seen
     WHERE cardinality(wanted) > 0 AND (of_projects IS NULL OR seen = ANY (of_projects))
   )
-  SELECT found.* FROM (
-    SELECT document.* FROM mine, faber_ledger.document
-    WHERE document.project || '' = mine.seen AND document_words(document.project, document.content) @> mine.words
-      AND document.content IS NOT NULL
+  SELECT found.at, '0', found.project, found.run_id, found.content FROM (
+    SELECT state.* FROM mine, faber_ledger.state
+    WHERE state.project || '' = mine.seen AND state_words(state.project, state.content) @> mine.words
     OFFSET 0
   ) AS found
-  WHERE before_at IS NULL OR (found.at, found.id, found.project, found.run_id)
-    < (before_at COLLATE "C", before_id COLLATE "C", before_project COLLATE "C", before_run COLLATE "C")
-  ORDER BY found.at DESC, found.id DESC, found.project DESC, found.run_id DESC
+  WHERE before_at IS NULL OR (found.at, found.project, found.run_id)
+    < (before_at COLLATE "C", before_project COLLATE "C", before_run COLLATE "C")
+  ORDER BY found.at DESC, found.project DESC, found.run_id DESC
   LIMIT most
 $$;
-
-REVOKE ALL ON FUNCTION
-  faber_ledger.find_events(text[], text[], text, text, text, text, integer),
-  faber_ledger.find_documents(text[], text[], text, text, text, text, integer)
-  FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION
-  faber_ledger.find_events(text[], text[], text, text, text, text, integer),
-  faber_ledger.find_documents(text[], text[], text, text, text, text, integer)
-  TO faber_ledger_member;
