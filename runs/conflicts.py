@@ -1,16 +1,15 @@
-"""Runs' files in conflict: those that a merge left in git's index, and those in which conflict markers stand."""
+"""Runs' files in conflict, as a merge left them in git's index."""
 
 from __future__ import annotations
 
 import os
 from typing import NamedTuple
 
-from faber_ledger.files.conflict_markers import has_markers
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.disk import FileRefused, folder_around, read_regular
-from faber_ledger.runs.git_command import git, run_git, top_of
-from faber_ledger.runs.layouts import find_run, run_at, run_ids
-from faber_ledger.runs.run import LARGEST_STATE, STATE, Run
+from faber_ledger.runs.git_command import git, top_of
+from faber_ledger.runs.layouts import run_at
+from faber_ledger.runs.run import LARGEST_STATE, Run
 from faber_ledger.runs.state_file import stopped_merge
 
 BASE, OURS, THEIRS = "1", "2", "3"  # git's stages of a file in conflict
@@ -20,15 +19,14 @@ LINK = b"120000"  # git's mode of a link
 class Conflict(NamedTuple):
     """A file in conflict: its path from the project's root, its run, its blobs by stage.
 
-    `kind` is one of `RUN_FILES`, whatever the file's name is. A file that has conflict markers, and is not in conflict
-    in the index, has no blobs; `marked` is its content. `has_link` is set if a side is a link, which we never follow.
+    `kind` is one of `RUN_FILES`, whatever the file's name is. `has_link` is set if a side is a link, which we never
+    follow.
     """
 
     path: str
     run: Run
     kind: str
     blobs: dict[str, str]
-    marked: bytes | None = None
     has_link: bool = False
 
     @property
@@ -89,17 +87,6 @@ def paths_in_conflict(root: str) -> dict[str, list[str]]:
     return found
 
 
-def find_marked(root: str) -> list[Conflict]:
-    """Return the states of runs in which conflict markers stand, committed or not."""
-    found = []
-    for run in [find_run(root, run_id) for run_id in run_ids(root)]:
-        path = run.shown(run.state_path)
-        content = read_here(root, path)
-        if content is not None and has_markers(content):
-            found.append(Conflict(path, run, STATE, {}, content))
-    return found
-
-
 def read_here(root: str, path: str) -> bytes | None:
     """Return a file of the project; None if there is none, it is too large, or a link leads to it."""
     at = os.path.join(root, *path.split("/"))
@@ -109,23 +96,7 @@ def read_here(root: str, path: str) -> bytes | None:
         return None
 
 
-def base_of_markers(root: str, path: str) -> bytes:
-    """Return a file with markers as it was before the two sides; empty if that is unknown, as after a rebase.
-
-    The sides are those of the merge that is going on, else of the commit that has brought the markers.
-    """
-    base = run_git("merge-base", "HEAD", "MERGE_HEAD", at=root).stdout.decode().strip()
-    if not base:
-        done = run_git("rev-list", "--max-count=1", "--parents", "HEAD", "--", path, at=root)
-        parents = done.stdout.decode().split()[1:]
-        base = run_git("merge-base", *parents, at=root).stdout.decode().strip() if len(parents) == 2 else ""
-    done = run_git("cat-file", "blob", f"{base}:./{path}", at=root)
-    return done.stdout if base and done.returncode == 0 else b""
-
-
 def check_not_in_conflict(run: Run) -> None:
-    """Raise StateInvalid if a merge has stopped at a run's state: it is in conflict in the index, or has markers."""
-    content = read_here(run.root, run.shown(run.state_path))
-    is_unmerged = top_of(run.root) is not None and git("ls-files", "-u", "--", run.shown(run.state_path), at=run.root)
-    if is_unmerged or (content is not None and has_markers(content)):
+    """Raise StateInvalid if a merge has stopped at a run's state: it is in conflict in the index."""
+    if top_of(run.root) is not None and git("ls-files", "-u", "--", run.shown(run.state_path), at=run.root):
         raise stopped_merge(run)

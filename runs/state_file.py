@@ -213,7 +213,7 @@ def parse_state(run: Run, content: bytes) -> JsonText:
     except UnicodeDecodeError as error:
         raise _invalid(run, f"not UTF-8 at byte {error.start}") from error
     except ValueError as error:
-        if _is_unmerged(run, content):
+        if _is_unmerged(run):
             raise stopped_merge(run) from error
         raise _invalid(run, _reason(error, content)) from error
     named = document.value.get("run_id")
@@ -240,12 +240,8 @@ def stopped_merge(run: Run) -> StateInvalid:
     return StateInvalid("a merge has stopped at it", path=run.shown(run.state_path), hint=hint)
 
 
-def _is_unmerged(run: Run, content: bytes) -> bool:
-    """Return whether a merge stopped at the file: it has conflict markers, or the index has an unmerged entry."""
-    from faber_ledger.files.conflict_markers import has_markers  # only for a broken state
-
-    if has_markers(content):
-        return True
+def _is_unmerged(run: Run) -> bool:
+    """Return whether a merge stopped at the file: the index has an unmerged entry."""
     from faber_ledger.runs.git_query import GitQuery  # only for a file that cannot be read
 
     return bool(GitQuery(["ls-files", "-u", "--", run.state_path], run.directory).answer_bytes())

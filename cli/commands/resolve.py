@@ -14,7 +14,6 @@ from faber_ledger.cli.sync.agreement import take_whole
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import match_run, run_option
 from faber_ledger.cli.ui.words import events_shown
-from faber_ledger.files.conflict_markers import split_sides
 from faber_ledger.files.text import quote_word
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.clock import now
@@ -23,16 +22,7 @@ from faber_ledger.ledger.errors import LedgerError, NewerFormat, UnionConflict
 from faber_ledger.recording.merged_blocks import fold_union
 from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs import state_write
-from faber_ledger.runs.conflicts import (
-    BASE,
-    OURS,
-    THEIRS,
-    Conflict,
-    base_of_markers,
-    find_conflicts,
-    find_marked,
-    read_here,
-)
+from faber_ledger.runs.conflicts import BASE, OURS, THEIRS, Conflict, find_conflicts, read_here
 from faber_ledger.runs.git_command import git, top_of
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.projecting import read_older_states, reproject
@@ -54,7 +44,7 @@ SIDES = {OURS: "ours", THEIRS: "theirs"}  # as git says it, by its stages
 @click.option("--dry-run", is_flag=True, help="Show what would be done and write nothing.")
 @json_option
 def resolve(run: str | None, dry_run: bool, as_json: bool) -> int:
-    """Resolve conflicts in the index or committed with their markers, as a clone without the merge driver leaves them.
+    """Resolve conflicts in git's index, as a clone without the merge driver leaves them.
 
     \b
     Ledgers are united, state.json is merged key by key, and both are staged. A side that cannot be
@@ -68,8 +58,6 @@ def resolve(run: str | None, dry_run: bool, as_json: bool) -> int:
     if top is None:
         raise GitFailed("this is not a git repository", hint="run it in the clone whose merge stopped")
     found = find_conflicts(root, top)
-    known = {conflict.path for conflict in found}
-    found += [conflict for conflict in find_marked(root) if conflict.path not in known]
     if run is not None:
         run_id = match_run(root, run).run_id
         found = [conflict for conflict in found if conflict.run.run_id == run_id]
@@ -151,17 +139,13 @@ def _leave_the_tree(conflict: Conflict) -> None:
 def _merge(conflict: Conflict, found: list[Conflict]) -> Merged:
     """Merge the sides of a state; a file that a person has made of them holds. Its ledger may be among `found`."""
     run = conflict.run
-    if conflict.marked is not None:
-        base, ours, theirs = split_sides(conflict.marked) or (b"", b"", b"")
-        base = base_of_markers(run.root, conflict.path) or base
-    else:
-        sides = [conflict.side(stage) for stage in (BASE, OURS, THEIRS)]
-        base, ours, theirs = [side or b"" for side in sides]
-        here = read_here(run.root, conflict.path) or b""
-        if is_state(here) and here not in sides:
-            return Merged(here, [], "the file as it was edited")
-        if None in sides[1:]:
-            return Merged(ours or theirs, [], ONE)
+    sides = [conflict.side(stage) for stage in (BASE, OURS, THEIRS)]
+    base, ours, theirs = [side or b"" for side in sides]
+    here = read_here(run.root, conflict.path) or b""
+    if is_state(here) and here not in sides:
+        return Merged(here, [], "the file as it was edited")
+    if None in sides[1:]:
+        return Merged(ours or theirs, [], ONE)
     of_run = [one for one in found if one.kind == LEDGER and one.run.run_id == run.run_id]
     ledgers = [content for one in of_run for stage in SIDES if (content := one.side(stage)) is not None]
     merged = merge_states(base, ours, theirs, fold_union(ledgers, (ours, theirs)))

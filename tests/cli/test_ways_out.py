@@ -8,15 +8,6 @@ from pathlib import Path
 from support.project import Project
 
 
-def test_a_state_in_conflict_is_resolved_and_no_backup_is_offered(project: Project) -> None:
-    project.deliver("SessionStart.startup.print", client="one")
-    project.state_path.write_text("<<<<<<< ours\n{}\n=======\n{}\n>>>>>>> theirs\n")
-    for command in (["session-save"], ["reconstitute"]):
-        done = project.faber(*command)
-        assert "faber-ledger resolve" in done.stdout + done.stderr
-        assert "--restore" not in done.stdout + done.stderr
-
-
 def test_what_is_not_published_is_no_difference(project: Project) -> None:
     project.deliver("SessionStart.startup.print", client="one")
     project.deliver("SessionEnd.other.print", client="one")
