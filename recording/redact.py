@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 from contextlib import suppress
 from typing import NamedTuple
@@ -28,7 +27,7 @@ from faber_ledger.runs.set_aside import forget_event, rows_set_aside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from faber_ledger.ledger.encoding import Row
@@ -67,13 +66,7 @@ def plan_redaction(log: Log, name: str, reason: str | None) -> RedactionPlan:
     if name in effective_redactions(log.connection):
         return RedactionPlan(name, kind, None, set())
     texts = texts_of(loads(row[PAYLOAD])) if row[PAYLOAD] is not None else set()
-    reason = mask_text(reason) if reason else None
-    shared = shared_word(reason, texts) if reason else None
-    if shared is not None:
-        raise UsageFailed(
-            f"the reason holds what is redacted, and would keep it: {shared!r:.80}", hint="word the reason without it"
-        )
-    event: EventRedacted = {"type": "event_redacted", "event_id": name, "reason": reason}
+    event: EventRedacted = {"type": "event_redacted", "event_id": name, "reason": mask_text(reason) if reason else None}
     return RedactionPlan(name, kind, event, texts)
 
 
@@ -184,28 +177,3 @@ def _append(log: Log, event: Event, at: float, writer: str, client: str | None) 
     draft: Draft = {"event": event, "client": client}
     (recorded,) = log.append([draft], at=at, writer=writer)
     return recorded["id"]
-
-
-SHORTEST = 4  # letters of a text that is looked for as a whole
-LONG_WORD = re.compile(r"\w{6,}")  # a shorter word is a part of many others
-# Reasons use these words, and they reveal nothing.
-COMMON_WORDS = frozenset(
-    [
-        *("account", "address", "customer", "customers", "delete", "deleted", "detail", "details"),
-        *("directory", "employee", "folder", "hostname", "internal", "leaked", "machine", "machines"),
-        *("message", "mistake", "number", "passphrase", "password", "passwords", "people", "person"),
-        *("personal", "private", "project", "redact", "redacted", "remove", "removed", "repository"),
-        *("secret", "secrets", "sensitive", "server", "session", "should", "string", "summary", "username"),
-    ]
-)
-
-
-def shared_word(reason: str, texts: Iterable[str]) -> str | None:
-    """Return what a reason shares with the redacted texts: a text of four letters or more, or a longer word; or None.
-
-    A part of one of their words counts too: even a part of a password is too much.
-    """
-    said, gone = reason.casefold(), sorted([text.casefold() for text in texts])
-    whole = [text for text in gone if len(text) >= SHORTEST and text in said]
-    words = sorted({*LONG_WORD.findall(said)} - COMMON_WORDS)
-    return next((word for word in (*whole, *words) if any([word in text for text in gone])), None)
