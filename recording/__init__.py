@@ -5,6 +5,6 @@ known when it came. It is first a file in the inbox (`inbox`), and `facts_of` (`
 which facts it becomes. A recording (`recording`) is one locked transaction on a run: read, decide, append, project. It
 first adds what waits in the inbox.
 
-`start` begins runs, `secrets` masks them in free text where it enters, and `redact` and `leftovers` remove what must
+`start` begins runs, `secrets` masks them in free text where it enters, and `redact` removes what must
 not be there from the log and from the files beside it.
 """

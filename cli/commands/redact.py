@@ -22,24 +22,25 @@ from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import Aborted, ChoiceNeeded, GitFailed
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log
-from faber_ledger.recording.leftovers import find_other_events, find_remains, scrub
 from faber_ledger.recording.redact import (
     RedactionPlan,
     RedactionResult,
+    find_other_events,
+    find_remains,
     plan_redaction,
     redact_event,
     runs_in_work_trees,
+    scrub,
     undo_redaction,
 )
 from faber_ledger.recording.sessions import client_of
 from faber_ledger.runs.clone import writer_of
-from faber_ledger.runs.git_command import run_git
+from faber_ledger.runs.git_command import TEXT_CACHE, remove_text_cache, run_git
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.settings import project_id, project_settings
 from faber_ledger.runs.state_file import state_copy_path
 from faber_ledger.runs.synced import was_exchanged
-from faber_ledger.runs.text_cache import TEXT_CACHE, remove_text_cache
 
 
 @click.command(short_help="Remove an event's payload from the log, or put it back.")

@@ -11,7 +11,7 @@ from faber_ledger.cli.ui.which_run import check_in_tree, choose_run, run_argumen
 from faber_ledger.cli.worktrees.survey import update_registry
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.command_errors import NotReleased
-from faber_ledger.recording.completing import complete_record
+from faber_ledger.recording.start import complete_record
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.carry import start_sending
 from faber_ledger.runs.clone import lock_run

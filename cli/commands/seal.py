@@ -18,8 +18,8 @@ from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.foreign import event_ids
 from faber_ledger.ledger.verify import find_problems
 from faber_ledger.recording.adoption import is_started_here
-from faber_ledger.recording.completing import complete_record
 from faber_ledger.recording.recording import record_before_projecting
+from faber_ledger.recording.start import complete_record
 from faber_ledger.runs.active import active_run, can_be_on_branch
 from faber_ledger.runs.clone import lock_run, note_use
 from faber_ledger.runs.conflicts import find_conflicts

@@ -40,11 +40,10 @@ from faber_ledger.hooks.client_settings import has_hooks, readable_settings, set
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import state_file
-from faber_ledger.runs.git_command import run_git, top_of
+from faber_ledger.runs.git_command import TEXT_CACHE, has_text_cache, remove_text_cache, run_git, top_of
 from faber_ledger.runs.layouts import find_runs
 from faber_ledger.runs.run import CONSENT, HOOK_LOG, find_root, path_in_clone
 from faber_ledger.runs.synced import known_project
-from faber_ledger.runs.text_cache import TEXT_CACHE, has_text_cache, remove_text_cache
 
 
 @click.command(short_help="Remove what `init` added.")

@@ -27,7 +27,7 @@ from faber_ledger.projections.fold import fold
 from faber_ledger.runs import tree_note
 from faber_ledger.runs.absorb import rows_waiting
 from faber_ledger.runs.clone import writer_of
-from faber_ledger.runs.git_command import git, run_git, top_of
+from faber_ledger.runs.git_command import TEXT_CACHE, git, has_cached_text, run_git, top_of
 from faber_ledger.runs.layouts import places_of
 from faber_ledger.runs.log import has_log, read_log
 from faber_ledger.runs.projecting import has_directory
@@ -35,7 +35,6 @@ from faber_ledger.runs.publish import carries_refs, why_not_published
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.set_aside import is_of, list_set_aside
 from faber_ledger.runs.state_file import is_state_ignored, read_state
-from faber_ledger.runs.text_cache import TEXT_CACHE, has_cached_text
 from faber_ledger.runs.tree_note import TreeNote
 
 if TYPE_CHECKING:

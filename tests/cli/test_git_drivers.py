@@ -13,7 +13,8 @@ import pytest
 from support.clones import LEDGER, STATE, Clone, forge
 from support.command import COMMAND
 
-from faber_ledger.runs.text_cache import TEXT_CACHE
+from faber_ledger.cli.setup.git import CACHE
+from faber_ledger.runs.git_command import TEXT_CACHE
 
 
 def config(clone: Clone) -> str:

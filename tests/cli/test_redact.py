@@ -15,8 +15,8 @@ from support.inbox import leave, waiting
 from support.program import path_with_program
 from support.project import Project
 
+from faber_ledger.runs.git_command import TEXT_CACHE
 from faber_ledger.runs.layouts import find_run
-from faber_ledger.runs.text_cache import TEXT_CACHE
 
 SECRET = "hunter2-§-hunter2"
 TRIGGER = "SELECT sql FROM sqlite_master WHERE name = 'event_is_never_updated'"
