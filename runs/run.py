@@ -56,7 +56,6 @@ SUMMARY = "summary-"  # a kept summary, with the id of its event
 EVENTS, CONSOLIDATED, SUMMARIES = "events", "events.jsonl", "session-summaries"
 FILES_IN_RUN = (STATE, LEDGER, SETTINGS, STATE_BACKUP, METADATA, CONSOLIDATED, "plan.json")
 FABERS_FOLDERS = (EVENTS, SUMMARIES, "summaries", "inbox")
-DEVICES = ("CON", "PRN", "AUX", "NUL", *[f"{port}{number}" for port in ("COM", "LPT") for number in range(1, 10)])
 
 LONGEST_ID = 255
 LONGEST_PATH = 4096
@@ -229,12 +228,6 @@ def is_taken(run_id: str) -> bool:
 def _is_in_run(name: str) -> bool:
     is_suffixed = name.startswith(("state-", "ledger-")) and any([one in name for one in (".json", ".db", ".lock")])
     return is_suffixed or name.startswith(FILES_IN_RUN)
-
-
-def is_portable(run_id: str) -> bool:
-    """Return whether every system can have a folder for each name of a run id: Windows keeps some for devices."""
-    names = [name.partition(".")[0].upper() for name in run_id.split("/")]
-    return not any([name in DEVICES for name in names]) and "./" not in f"{run_id}/"
 
 
 def find_root(start: str) -> str:

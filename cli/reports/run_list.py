@@ -27,7 +27,7 @@ from faber_ledger.runs.layouts import places_of as places_in_layouts
 from faber_ledger.runs.log import has_log, lacks_ledger, read_log
 from faber_ledger.runs.progress import current_phase, current_step, phases_completed, resume_point
 from faber_ledger.runs.projecting import find_restorable, known_members
-from faber_ledger.runs.run import Run, is_portable
+from faber_ledger.runs.run import Run
 from faber_ledger.runs.state_file import is_state_ignored, read_state, state_copy_path
 from faber_ledger.runs.state_write import KnownState
 
@@ -98,11 +98,6 @@ def check_is_new(root: str, run_id: str, *, everywhere: bool) -> None:
     except InvalidRunId as error:
         error.hint = OTHER_ID
         raise
-    if not is_portable(run_id):
-        raise InvalidRunId(
-            f"{run_id!r:.80} cannot be a folder on every system: Windows keeps the name for a device, or drops its end",
-            hint=OTHER_ID,
-        )
     message = f"the run {run.run_id} exists already"
     if os.path.lexists(run.directory):
         resumable = os.path.lexists(run.state_path)

@@ -24,14 +24,3 @@ def test_a_run_takes_the_place_of_another_runs_file(tmp_path: Path, name: str) -
     done = project.faber("run", "start", "--work-id", "1", "--run-id", "r1", "--yes")
     assert done.returncode == 0, done.stderr
     assert (project.root / ".git" / "faber-ledger" / "runs" / "r1" / "log.db").is_file()
-
-
-def test_a_run_cannot_be_checked_out_elsewhere(tmp_path: Path) -> None:
-    """A run is started whose folder Windows cannot have: a colleague there could not check the branch out (W10)."""
-    project = Project.made(tmp_path / "project")
-    for name in ["CON", "nul", "a/aux.txt", "com1", "LPT9.x/b", "a.", "a./b"]:
-        done = project.faber("run", "start", "--work-id", "1", "--run-id", name, "--yes")
-        assert done.returncode != 0
-        assert "cannot be a folder on every system" in done.stderr
-    for fine in ("console", "a/b.c", "nullable-1"):
-        assert project.faber("run", "start", "--work-id", "1", "--run-id", fine, "--yes").returncode == 0
