@@ -26,7 +26,7 @@ from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.copies import head_copy, runs_in_other_work_trees
 from faber_ledger.runs.kept_summaries import summary_paths
 from faber_ledger.runs.log import open_run_log
-from faber_ledger.runs.old_copies import doctor_copies, remove_old_copies
+from faber_ledger.runs.old_copies import remove_old_copies
 from faber_ledger.runs.run import HOOK_LOG
 from faber_ledger.runs.set_aside import LARGEST, forget_event, list_set_aside, read_or_empty, rows_set_aside
 from faber_ledger.runs.state_file import state_copy_path

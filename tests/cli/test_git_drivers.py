@@ -13,7 +13,6 @@ import pytest
 from support.clones import LEDGER, STATE, Clone, forge
 from support.command import COMMAND
 
-from faber_ledger.cli.setup.git import CACHE
 from faber_ledger.runs.git_command import TEXT_CACHE
 
 

@@ -18,7 +18,7 @@ from support.proxy import TO_CLIENT, TO_SERVER, proxied
 from support.sizes import few, pick
 from support.team_server import MANY, Team, fill, made_team, started, wait_for_batch
 
-from faber_ledger.postgres.server import MOST_EVENTS
+from faber_ledger.postgres.ask import MOST_EVENTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

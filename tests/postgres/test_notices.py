@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from support.team_server import fill, made_team
 
-from faber_ledger.postgres.server import MOST_EVENTS, notification_of
+from faber_ledger.postgres.ask import MOST_EVENTS
+from faber_ledger.postgres.server import notification_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from psycopg.rows import dict_row
 
 from faber_ledger.ledger.encoding import COLUMNS, canonical, compute_hash
 from faber_ledger.ledger.log import Log
-from faber_ledger.postgres.server import MOST_EVENTS
+from faber_ledger.postgres.ask import MOST_EVENTS
 from support.command import COMMAND, Command
 from support.folders import make_folder
 from support.forged_events import add_head, forged_row
