@@ -31,7 +31,8 @@ class Sent:
     all of them; `digest` is that of the state that was last sent or taken, and `base` the commit that has it.
     `noted_at` is when the log was read for that, and `at` when this clone sent last, 0 if it never did; `problem` is
     why the last attempt failed. A run that `is_forgotten` at the remote is sent by name alone. `must_purge` says that
-    the ref's history has a payload that was redacted here.
+    the ref's history has a payload that was redacted here, and `is_state_owed` that the state of `commit` is new and
+    was not taken here yet.
     """
 
     def __init__(self, run: Run) -> None:
@@ -42,7 +43,7 @@ class Sent:
         self.log: list[int] | None = None
         self.state: list[int] | None = None
         self.at = self.noted_at = 0.0
-        self.is_forgotten = self.must_purge = self.has_metadata = False
+        self.is_forgotten = self.must_purge = self.has_metadata = self.is_state_owed = False
         try:
             found = loads(read_regular(self.path, LARGEST).decode())
             log, state = found["log"], found["state"]
@@ -51,7 +52,7 @@ class Sent:
             self.state = None if state is None else [int(one) for one in state]
             self.at, self.events, self.problem = float(found["at"]), int(found["events"]), str(found["problem"])
             self.commit, self.heads, self.updated_at = [str(found[name]) for name in ("commit", "heads", "updated_at")]
-            self.base = str(found.get("base", ""))
+            self.base, self.is_state_owed = str(found["base"]), bool(found["owed"])
             self.has_metadata, self.digest = bool(found["metadata"]), str(found["digest"])
             self.remote, self.noted_at = str(found["remote"]), float(found["noted_at"])
         except (FileRefused, OSError, ValueError, TypeError, LookupError, RecursionError):
@@ -80,6 +81,7 @@ class Sent:
             "forgotten": self.is_forgotten,
             "purge": self.must_purge,
             "metadata": self.has_metadata,
+            "owed": self.is_state_owed,
         }
         must_last = self.must_purge or self.is_forgotten
         try:
@@ -97,6 +99,10 @@ class Sent:
         """Note that the remote has the run's files as they are now."""
         self.log = shape_of(run.log_path)
         self.note_state(run)
+
+    def note_shared(self, digest: str) -> None:
+        """Note which state this clone and `commit` both have."""
+        self.digest, self.base, self.is_state_owed = digest, self.commit, False
 
     def note_state(self, run: Run) -> None:
         """Note which state.json was sent or taken."""

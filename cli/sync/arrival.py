@@ -147,7 +147,7 @@ def _write_state(run: Run, text: str) -> None:
         write_missing_state(run, text, log)
     sent = Sent(run)
     sent.note_state(run)
-    sent.digest, sent.base = digest_of(read_state(run).value), sent.commit
+    sent.note_shared(digest_of(read_state(run).value))
     sent.save()
 
 

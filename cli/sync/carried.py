@@ -174,7 +174,11 @@ def _absorb_all(remote: Remote, runs: dict[str, Carried], there: dict[str, str],
 
     Return the runs that may be sent: not those of which the remote may have what this clone could not absorb.
     """
-    wanted = [name for name in runs if name in there and Sent(runs[name].run).commit != there[name]]
+    wanted = []
+    for name, one in runs.items():
+        sent = Sent(one.run)
+        if name in there and (sent.commit != there[name] or sent.is_state_owed):
+            wanted.append(name)
     new = _fetch(remote, runs, wanted)
     failed = {*wanted} - {*new}
     with read(remote.top, [remote.fetched(name) for name in new]) as commits:

@@ -26,7 +26,7 @@ from faber_ledger.runs.progress import current_phase
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.sent import Sent
 from faber_ledger.runs.set_aside import report
-from faber_ledger.runs.state_file import read_state
+from faber_ledger.runs.state_file import parse_state, read_state
 from faber_ledger.runs.state_merge import merge_states
 from faber_ledger.runs.tree_note import shape_of
 
@@ -46,12 +46,12 @@ def absorb_commit(run: Run, commit: Commit | None, remote: str, warn: Warn, *, m
     A payload in it that is redacted here makes the next sending replace the ref, if that `may_purge`. Raises
     LedgerError, NewerFormat among them, where the ref is not one that this clone may continue.
     """
-    checked, added, is_changed = _check(run, commit, remote), 0, False
+    checked, added = _check(run, commit, remote), 0
     files = checked.files
     whole: tuple[float, list[int] | None] | None = None  # when the remote had all of the log, and its file then
     sent = Sent(run)
     sent.remote, sent.commit, sent.heads, sent.events, sent.log = remote, checked.name, "", 0, None
-    theirs = state_of(files.get(STATE))
+    theirs = _usable_state(run, files.get(STATE), remote, warn)
     sent.updated_at, sent.has_metadata, sent.problem = time_of(theirs), METADATA in files, ""
     if LEDGER in files:
         with lock_run(run), open_run_log(run, warn) as opened:
@@ -63,11 +63,10 @@ def absorb_commit(run: Run, commit: Commit | None, remote: str, warn: Warn, *, m
             if sent.heads == opened.log.heads_text():
                 whole = now(), shape_of(run.log_path)
             sent.must_purge |= may_purge and _has_redacted(opened.log, files[LEDGER])
-        is_changed = bool(added or opened.restored or opened.redacted)
         if opened.redacted:
             delete_refs(run.root, [SENT + ref_name(run.run_id)])  # what this clone has sent reaches the payload
     state = _take_state(run, sent, theirs, remote, warn)
-    if is_changed or state:
+    if state or LEDGER in files:
         write_blocks(run, warn=warn)
     if whole is not None:
         sent.noted_at, log = whole
@@ -118,33 +117,58 @@ def _has_redacted(log: Log, path: str) -> bool:
         return False
 
 
-def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], remote: str, warn: Warn) -> str:
-    """Replace a state that git does not track by the ref's, or by the merge of both if both have changed.
+def _usable_state(run: Run, path: str | None, remote: str, warn: Warn) -> dict[str, Any]:
+    """Return a fetched state; empty if there is none, or, after a warning, none that this run may have."""
+    found = state_of(path)
+    try:
+        if found:
+            parse_state(run, content_of(found).encode("utf-8", "backslashreplace"))
+        return found
+    except LedgerError as error:
+        warn(f"{run.run_id}: the state.json at {remote} is not used: {error.message}")
+    except RecursionError:
+        warn(f"{run.run_id}: the state.json at {remote} is not used: it is nested too deeply")
+    return {}
 
-    Return what the state is then, empty if ours stays.
+
+def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], remote: str, warn: Warn) -> str:
+    """Replace a state that git does not track by the ref's if only that has changed, or by the merge of both.
+
+    Changed means: since the state that both had. What cannot be taken now is owed. Return what the state is then, empty
+    if ours stays.
     """
+    if not theirs:
+        return ""
+    others = digest_of(theirs)
+    if others == sent.digest:
+        sent.note_shared(others)
+        return ""
+    sent.is_state_owed = sent.digest != ""
+    if run.is_kept:
+        return ""
+    words = ", ".join([str(one) for one in (theirs.get("status"), current_phase(theirs)) if one])
     try:
         ours = read_state(run).value
-        found, others = digest_of(ours), digest_of(theirs)
-        if theirs and found == others:
-            sent.digest, sent.base = found, sent.commit
-        if run.is_kept or not theirs or others in (found, sent.digest):
-            return ""
-        words = ", ".join([str(one) for one in (theirs.get("status"), current_phase(theirs)) if one])
-        is_older = time_of(theirs) < time_of(ours)
-        if is_tracked(run.state_path) is not False:
-            if not is_older:
+        found = digest_of(ours)
+        if found == others:
+            sent.note_shared(others)
+        elif is_tracked(run.state_path) is not False:
+            sent.is_state_owed = False
+            if time_of(theirs) >= time_of(ours):
                 warn(f"{run.run_id}: the state at {remote} is newer ({words}) than the one here, which git tracks")
-            return ""
-        if sent.digest != found:
+        elif found != sent.digest:
             return _merge_state(run, sent, ours, theirs, warn)
-        with read_log(run) as log:
-            if not is_older and replace_state(run, content_of(theirs), content_of(ours), log, warn):
-                sent.digest, sent.base = others, sent.commit
-                sent.note_state(run)
-                return words or "without a status"
-    except (LedgerError, RecursionError):
-        pass  # none here, or none that can be read: our blocks are all that changes
+        else:
+            with read_log(run) as log:
+                if replace_state(run, content_of(theirs), content_of(ours), log, warn):
+                    sent.note_shared(others)
+                    sent.note_state(run)
+                    return words or "without a status"
+    except LedgerError as error:
+        if sent.is_state_owed:
+            warn(f"{run.run_id}: the state at {remote} ({words}) is taken by a later sync: {error.message}")
+    except RecursionError:
+        pass  # our blocks are all that changes
     return ""
 
 
@@ -157,5 +181,5 @@ def _merge_state(run: Run, sent: Sent, ours: dict[str, Any], theirs: dict[str, A
             return ""
     for line in merged.lines():
         report(run, warn, f"{run.run_id}: state.json: {line}")
-    sent.digest, sent.base = digest_of(theirs), sent.commit  # so that the merge is sent
+    sent.note_shared(digest_of(theirs))  # so that the merge is sent
     return "merged"

@@ -55,7 +55,7 @@ def fields_of(message: str) -> dict[str, str]:
 
 
 def files_to_send(remote: Remote, run: Run, sent: Sent, parent: str) -> tuple[dict[str, Any], dict[str, str | bytes]]:
-    """Return the state and the metadata that go with the log: ours, or the remote's where its state is newer.
+    """Return the state and the metadata that go with the log: ours, or the remote's where that is newer and not taken.
 
     Where the run's files are not here, as on another branch, the remote's stay, too.
     """
@@ -72,7 +72,7 @@ def files_to_send(remote: Remote, run: Run, sent: Sent, parent: str) -> tuple[di
         pass
     if metadata is not None:
         files[METADATA] = metadata
-    is_newer = not state or sent.updated_at > time_of(state)
+    is_newer = not state or (sent.base != parent and sent.updated_at > time_of(state))
     if parent and (is_newer or (sent.has_metadata and METADATA not in files)):
         with read(remote.top, [parent]) as commits:
             commit = next(commits)
@@ -119,7 +119,8 @@ def is_state_due(run: Run, sent: Sent) -> bool:
     try:
         state = read_state(run).value
         at = time_of(state)
-        has_changed = sent.digest != "" and at >= sent.updated_at and sent.state != shape_of(run.state_path)
+        may_send = sent.base == sent.commit or at >= sent.updated_at  # what both had decides, and no clock
+        has_changed = sent.digest != "" and may_send and sent.state != shape_of(run.state_path)
         return at > sent.updated_at or (has_changed and digest_of(state) != sent.digest)
     except (LedgerError, RecursionError):
         return False

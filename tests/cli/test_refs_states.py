@@ -165,6 +165,44 @@ def test_a_change_with_the_same_time_is_sent(one: CarriedClone) -> None:
     assert one.sync().stdout == "nothing new at origin\n"
 
 
-def test_a_change_with_an_older_time_is_not_sent(one: CarriedClone) -> None:
+def test_a_change_by_a_clock_that_is_behind_is_sent_and_taken(one: CarriedClone) -> None:
+    two = bring(one)
     one.change(current_phase="evaluate", updated_at="2020-01-01T00:00:00Z")
-    assert one.sync().stdout == "nothing new at origin\n"
+    assert one.sync().stdout == f"{RUN}: its state sent to origin\n"
+    two.sync()
+    assert two.state["current_phase"] == "evaluate"
+
+
+@pytest.mark.parametrize("way", ["another work tree", "broken", "missing"])
+def test_a_state_that_cannot_be_taken_now_is_taken_later(one: CarriedClone, way: str) -> None:
+    two = bring(one)
+    two.change(current_phase="evaluate", note="theirs", updated_at=LATER)
+    two.work("on the desktop")
+    two.sync()
+    before = one.state_path.read_bytes()
+    if way == "another work tree":
+        one.git("worktree", "add", "-q", "--detach", "../tree")
+        CarriedClone(one.root.parent / "tree").sync()
+    else:
+        one.state_path.write_text("{ broken") if way == "broken" else one.state_path.unlink()
+        assert (
+            f"{RUN}: the state at origin (in_progress, evaluate) is taken by a" in one.sync().stderr
+        ) or way != "broken"
+        one.state_path.write_bytes(before)
+    one.work("on the laptop")
+    one.sync()
+    two.sync()
+    for clone in (one, two):
+        assert (clone.state["current_phase"], clone.state["note"]) == ("evaluate", "theirs")
+
+
+def test_a_ref_with_another_runs_state_changes_none(one: CarriedClone) -> None:
+    before, ledger = one.state, one.origin.content("ledger.db")
+    foreign = json.dumps({**before, "run_id": "evil", "updated_at": LATEST}).encode()
+    one.origin.put({"ledger.db": ledger, "state.json": foreign})
+    assert f"{RUN}: the state.json at origin is not used: " in one.sync().stderr
+    assert one.state == before
+    one.change(note="ours", updated_at=LATER)
+    one.sync()
+    sent = json.loads(one.origin.content("state.json"))
+    assert (sent["run_id"], sent["note"]) == (before.get("run_id", RUN), "ours")
