@@ -18,6 +18,7 @@ from faber_ledger.runs.run import CONSENT, TREE, common_directory, path_in_clone
 
 LOCK = "sending.lock"  # of the clone's one process that sends
 LIMIT = 65_536
+AGREE_AGAIN = "`faber-ledger init --carry refs --remote NAME`"  # where the remote has another URL, or is gone
 PROGRAM = "from faber_ledger.cli.entry import main; main()"
 
 

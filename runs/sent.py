@@ -8,7 +8,7 @@ from faber_ledger.ledger import disk
 from faber_ledger.ledger.clock import event_id
 from faber_ledger.ledger.disk import FileRefused, read_regular
 from faber_ledger.ledger.encoding import dumps, loads
-from faber_ledger.runs.carry import consent_of, is_sending
+from faber_ledger.runs.carry import AGREE_AGAIN, consent_of, is_sending
 from faber_ledger.runs.tree_note import shape_of
 
 TYPE_CHECKING = False
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
 
 SENT = "sent.json"
-AGREE_AGAIN = "`faber-ledger init --carry refs` agrees to it"
 NOT_AGREED = "nothing of this run leaves this clone: `faber-ledger init --carry refs` sends it"
 LARGEST = 4 * 1024 * 1024  # bytes; a log of many clones has many heads
 
@@ -118,7 +117,7 @@ def describe_unsent(run: Run, log: Log, *, is_start: bool) -> str | None:
     if consent is None:
         return NOT_AGREED
     if consent.is_moved:
-        return f"the URL of {consent.remote} is not the one that was agreed to: {AGREE_AGAIN}"
+        return f"the URL of {consent.remote} is not the one that was agreed to: {AGREE_AGAIN} agrees to it"
     sent = Sent(run)
     is_there = sent.remote == consent.remote
     if sent.is_forgotten:
@@ -127,7 +126,13 @@ def describe_unsent(run: Run, log: Log, *, is_start: bool) -> str | None:
         return None if is_start else what
     count = log.count_events() - (sent.events if is_there else 0)
     if count <= 0:
-        return None
+        is_known = sent.digest != "" and not (is_start or run.is_kept)
+        has_changed = is_known and sent.state != shape_of(run.state_path)
+        return (
+            f"its state.json has changed since: `faber-ledger sync` sends it to {consent.remote}"
+            if has_changed
+            else None
+        )
     if is_start:
         ended = "SELECT 1 FROM event WHERE type = 'session_ended' AND id > ? LIMIT 1"
         is_due = sent.problem or log.connection.execute(ended, (event_id(sent.noted_at, bytes(10)),)).fetchone()

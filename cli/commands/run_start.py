@@ -41,6 +41,7 @@ from faber_ledger.recording.sessions import client_of
 from faber_ledger.recording.start import RunPlan, activate_run, lock_takeover, start_run
 from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.active import active_run
+from faber_ledger.runs.carry import consent_of
 from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.of_work import describe_other_runs
@@ -256,7 +257,8 @@ def _start(
 
 
 def _start_lines(started: Run, plan: RunPlan) -> list[str]:
-    by_ref = "in this clone; a git ref takes it along"
+    agrees = consent_of(started.root) is not None
+    by_ref = "in this clone; " + ("a git ref takes it along" if agrees else "`faber-ledger init --carry refs` sends it")
     lines = [
         f"✓ Workflow started: {started.run_id}",
         f"  Workflow: {plan['workflow_id']}",

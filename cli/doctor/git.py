@@ -25,7 +25,7 @@ from faber_ledger.files.text import quote_word
 from faber_ledger.ledger import JOURNAL_ENDING
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.runs.carry import consent_of
+from faber_ledger.runs.carry import AGREE_AGAIN, consent_of
 from faber_ledger.runs.conflicts import find_conflicts
 from faber_ledger.runs.git import top_above, unused_tops
 from faber_ledger.runs.git_command import complaint, top_of
@@ -138,7 +138,7 @@ def check_carry(patient: Patient) -> Iterator[Finding]:
         return
     if consent.is_moved:
         what = f"the URL of {consent.remote} is not the one that this clone has agreed to send its ledgers to"
-        yield Finding("error", what, "run `faber-ledger init --carry refs` to agree to it")
+        yield Finding("error", what, f"run {AGREE_AGAIN} to agree to it")
         return
     for run in runs_here(patient.root):
         sent = Sent(run)

@@ -49,7 +49,10 @@ def choose_remote(root: str, named: str | None) -> str:
         what = f"this repository has {len(remotes)} remotes" if remotes else "this repository has no remote"
         raise LedgerError(what, hint="name one with `--remote NAME`; `git remote add` makes one")
     if found not in remotes or not is_safe(found):
-        raise LedgerError(f"{found!r:.80} is not a remote that can be used", hint="see what `git remote` prints")
+        raise LedgerError(
+            f"{found!r:.80} is not a remote that can be used",
+            hint="name one that `git remote` prints with `--remote NAME`",
+        )
     return found
 
 

@@ -15,7 +15,7 @@ from faber_ledger.ledger.command_errors import AmbiguousRun, GitFailed, ServerUn
 from faber_ledger.ledger.encoding import loads
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.server_state import write_missing_state
-from faber_ledger.runs.carry import consent_of, sender_of
+from faber_ledger.runs.carry import AGREE_AGAIN, consent_of, sender_of
 from faber_ledger.runs.git import project_key, work_tree_of
 from faber_ledger.runs.kept import runs_here
 from faber_ledger.runs.layouts import find_run_from
@@ -51,7 +51,7 @@ def required_remote(root: str) -> Remote:
     consent = consent_of(root)
     if consent is not None and consent.is_moved:
         what = f"the URL of {consent.remote} is not the one that this clone has agreed to send its ledgers to"
-        raise LedgerError(what, hint="run `faber-ledger init --carry refs` to agree to it")
+        raise LedgerError(what, hint=f"run {AGREE_AGAIN} to agree to it")
     if remote is None:
         raise LedgerError(
             "this clone exchanges no ledgers with a remote", hint="run `faber-ledger init --carry refs` to agree to it"

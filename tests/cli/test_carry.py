@@ -53,6 +53,14 @@ def test_the_projects_file_alone_makes_nobody_send_or_fetch(laptop: Project) -> 
     assert "init --carry refs` lets this clone send" in laptop.faber("init", "--git-only").stderr
 
 
+def test_what_is_run_after_a_remote_was_renamed_works(laptop: Project) -> None:
+    assert laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send").returncode == 0
+    laptop.git("remote", "rename", "origin", "up")
+    assert "run `faber-ledger init --carry refs --remote NAME` to agree to it" in laptop.faber("sync").stderr
+    assert laptop.faber("init", "--git-only", "--carry", "refs", "--remote", "up").returncode == 0
+    assert laptop.faber("sync").returncode == 0
+
+
 def test_a_switch_to_refs_and_back_is_one_command_each_way(laptop: Project) -> None:
     before = (laptop.root / LEDGER).read_bytes()
     tried = laptop.faber("init", "--git-only", "--carry", "refs", "--dry-run")

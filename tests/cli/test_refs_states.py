@@ -165,6 +165,15 @@ def test_a_change_with_the_same_time_is_sent(one: CarriedClone) -> None:
     assert one.sync().stdout == "nothing new at origin\n"
 
 
+def test_status_says_that_a_changed_state_is_unsent(one: CarriedClone) -> None:
+    unsent = "its state.json has changed since: `faber-ledger sync` sends it to origin"
+    assert unsent not in one.faber("status").stdout
+    one.change(current_phase="evaluate", updated_at=LATER)
+    assert unsent in one.faber("status").stdout
+    one.sync()
+    assert unsent not in one.faber("status").stdout
+
+
 def test_a_change_by_a_clock_that_is_behind_is_sent_and_taken(one: CarriedClone) -> None:
     two = bring(one)
     one.change(current_phase="evaluate", updated_at="2020-01-01T00:00:00Z")
