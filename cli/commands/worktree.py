@@ -16,6 +16,7 @@ from faber_ledger.cli.worktrees.survey import Site, survey, update_registry
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import progress
+from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.run import common_directory, find_root, forget_work_trees
 
 COLUMNS = ("worktree", "run", "branch", "phase", "open", "last event")
@@ -146,6 +147,7 @@ def _list_blockers(site: Site, sites: list[Site], here: str, *, named: bool) -> 
         return ["no run is in it: `git worktree remove` is for worktrees of other work"]
     changed = git.list_changes(site.tree)
     some = ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if changed[3:] else "")
+    ignored = git.list_ignored(site.tree, find_run(site.root, site.run_id).required_paths)
     inner = [one.tree.path for one in sites if one is not site and _is_below(one.tree.path, site.tree.path)]
     reasons = {
         "you are in it": _is_below(here, site.tree.path),
@@ -155,6 +157,7 @@ def _list_blockers(site: Site, sites: list[Site], here: str, *, named: bool) -> 
         and (site.record or {}).get("auto_cleanup") is False,
         f"the session {site.session} of the run {site.run_id} is open": site.session is not None,
         f"uncommitted work: {some}; commit and merge it first": bool(changed),
+        f"git ignores {', '.join(ignored)}: copy the run's folder, then `git worktree remove`": bool(ignored),
         f"another worktree is in it: {', '.join(inner)}": bool(inner),
         f"{site.tree.branch or 'its commit'} is not merged": git.find_base_containing(site.tree) is None,
     }

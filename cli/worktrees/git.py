@@ -119,3 +119,9 @@ def list_changes(tree: Tree) -> list[str]:
     options = ("--no-renames", "--untracked-files=all", "--ignore-submodules=none")
     listed = os.fsdecode(git("status", "--porcelain", "-z", *options, at=tree.path)).split("\0")
     return [entry[3:] for entry in listed if entry]
+
+
+def list_ignored(tree: Tree, paths: tuple[str, ...]) -> list[str]:
+    """Return those of these files of a worktree that git ignores, by their paths in it; raises GitFailed."""
+    options = ("--others", "--ignored", "--exclude-standard", "-z", "--")
+    return os.fsdecode(git("--literal-pathspecs", "ls-files", *options, *paths, at=tree.path)).split("\0")[:-1]

@@ -194,7 +194,7 @@ def test_a_command_records_on_the_kept_run_and_says_so(left: Project, command: l
     assert not left.ledger_path.exists()
 
 
-@pytest.mark.parametrize("command", [["run", "finish"], ["seal", RUN], ["migrate", RUN]])
+@pytest.mark.parametrize("command", [["run", "finish"], ["seal", RUN]])
 def test_a_command_that_writes_the_runs_files_names_what_brings_them_back(left: Project, command: list[str]) -> None:
     done = left.faber(*command)
     assert done.returncode == 10, done.stdout + done.stderr
