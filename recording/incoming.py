@@ -14,7 +14,7 @@ from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.encoding import sha256
 from faber_ledger.projections.fold import current_session, has_ended_for, open_sessions
 from faber_ledger.recording import sessions
-from faber_ledger.recording.call import checkout_after, checkout_at_start, read_environment
+from faber_ledger.recording.call import agent_of, checkout_after, checkout_at_start, read_environment
 from faber_ledger.recording.inbox import VERSION
 from faber_ledger.recording.sessions import infer_start, is_last_heard, was_seen_at_work
 from faber_ledger.runs import progress
@@ -86,6 +86,7 @@ def arrival_of(
         "digest": keyed_digest(run.root, call.sha256),
         "word": call.text(WORDS[call.hook]),
         "agent_id": call.text("agent_id"),
+        "by": agent_of(os.environ),
         "summary": summary,
         "has_summaries_in_git": has_summaries_in_git,
         "environment": read_environment(run.root, call.text("cwd")),
@@ -203,6 +204,7 @@ def _caller_of(arrival: Arrival, writer: str) -> Caller:
         "at": arrival["at"],
         "environment": arrival["environment"],
         "progress": arrival["progress"],
+        "by": arrival.get("by") or {},
     }
 
 

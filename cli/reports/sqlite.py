@@ -16,7 +16,7 @@ from faber_ledger.ledger.checked import read_verified
 from faber_ledger.ledger.errors import LedgerError, NotWritable
 from faber_ledger.ledger.foreign import check_types
 from faber_ledger.projections.fold import Projector, empty
-from faber_ledger.projections.history import Compactions, summarize_sessions
+from faber_ledger.projections.history import Agents, Compactions, summarize_sessions
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.run import Run
 
@@ -38,8 +38,9 @@ CREATE TABLE events (
 CREATE INDEX events_type ON events (type);
 CREATE INDEX events_session_id ON events (session_id);
 CREATE TABLE sessions (
-  run_id TEXT NOT NULL REFERENCES runs, session_id TEXT NOT NULL, seq INTEGER, client TEXT, hostname TEXT,
-  platform TEXT, started_at TEXT, ended_at TEXT, seconds INTEGER, end_reason TEXT, newly_completed TEXT,
+  run_id TEXT NOT NULL REFERENCES runs, session_id TEXT NOT NULL, seq INTEGER, client TEXT, agent TEXT,
+  agent_version TEXT, hostname TEXT, platform TEXT,
+  started_at TEXT, ended_at TEXT, seconds INTEGER, end_reason TEXT, newly_completed TEXT,
   artifacts_loaded TEXT, PRIMARY KEY (run_id, session_id)
 );
 CREATE VIEW loads AS SELECT run_id, seq, id AS event_id, at, substr(type, 10) AS outcome, session_id,
@@ -113,7 +114,7 @@ def _check_companions(path: str) -> None:
 
 def _insert_run(connection: sqlite3.Connection, run: Run) -> int:
     """Insert one run into all tables, in one pass over its log; returns the number of its events."""
-    projector, compactions = Projector(empty()), Compactions()
+    projector, compactions, agents = Projector(empty()), Compactions(), Agents()
     starts: dict[str, tuple[int, str | None]] = {}
     facts: dict[str, Any] = {"run_id": run.run_id, "workflow_id": None, "work_id": None, "compactions": 0}
     count = 0
@@ -122,6 +123,7 @@ def _insert_run(connection: sqlite3.Connection, run: Run) -> int:
         for recorded in read_verified(log):
             event = recorded["event"]
             projector.apply(recorded)
+            agents.note(recorded)
             count += 1
             facts["compactions"] += compactions.is_new(dict(event))
             if event["type"] == "run_started":
@@ -130,7 +132,7 @@ def _insert_run(connection: sqlite3.Connection, run: Run) -> int:
                 starts.setdefault(event["session_id"], (recorded["seq"], recorded["client"]))
             _insert(connection, "events", {"run_id": run.run_id, **_event(recorded)})
     connection.execute(INSERT_RUN, {name: _cell(value) for name, value in facts.items()})
-    for session in summarize_sessions(projector.blocks):
+    for session in summarize_sessions(projector.blocks, agents):
         ran = ran_seconds(session)
         seconds = round(ran) if ran is not None else None
         seq, client = starts.get(session["session_id"], (None, None))

@@ -92,7 +92,9 @@ def _event_text(kind: str, event: dict[str, Any]) -> str:
         had = "; its state.json had no sessions" if _has_no_sessions(event["blocks"]) else WITH_SESSIONS
         return f"run {event['run_id']} adopted{had}"
     if kind == "session_started":
-        return f"session started ({event['source']}) on {event['environment']['hostname']}{_where(event)}"
+        named = " ".join(filter(None, [event.get("agent"), event.get("agent_version")]))
+        by = f" by {named}" if event.get("agent") not in (None, "claude") else ""
+        return f"session started ({event['source']}){by} on {event['environment']['hostname']}{_where(event)}"
     if kind == "session_ended":
         inferred = ", inferred" if event["inferred"] else ""
         said = f" (the client said: {event['client_reason']})" if event["client_reason"] else ""

@@ -119,6 +119,73 @@ def test_the_compression_that_gemini_announces_at_every_prompt_is_not_recorded(p
     assert [entry["end_reason"] for entry in project.history] == ["compaction"]
 
 
+@pytest.mark.parametrize(
+    ("agent", "start", "env", "shown"),
+    [
+        ("codex", "SessionStart.startup", {}, "codex 0.169.0"),
+        ("copilot", "sessionStart.new", {"COPILOT_CLI_BINARY_VERSION": "1.0.102"}, "copilot 1.0.102"),
+        ("gemini", "SessionStart.startup", {}, "gemini"),
+        ("cursor", "sessionStart", {}, "cursor 1.7.2"),
+    ],
+)
+def test_agent_and_version_are_recorded_and_shown(
+    project: Project, agent: str, start: str, env: dict[str, str], shown: str
+) -> None:
+    transcript = project.root.parent / "rollout.jsonl"
+    meta = {"type": "session_meta", "payload": {"originator": "codex_exec", "cli_version": "0.169.0"}}
+    transcript.write_text(json.dumps(meta, separators=(",", ":")) + "\n")
+    content = content_of(project, agent, start, transcript_path=str(transcript), cursor_version="1.7.2")
+    inherited = {"AI_AGENT": "claude-code_2-1-330_harness", **env}
+    hook(project, "--agent", agent, start.partition(".")[0], stdin=content, env=inherited)
+    name, _, version = shown.partition(" ")
+    (started,) = project.of_type("session_started")
+    assert (started["agent"], started.get("agent_version", "")) == (name, version)
+    page = printed(project, "timeline", "--output", "-")
+    assert f" by {shown} on " in page
+    for command in (
+        ("status",),
+        ("log",),
+        ("replay",),
+        ("replay", "--at", "2100-01-01T00:00:00Z"),
+        ("show", str(project.current)),
+    ):
+        assert shown in printed(project, *command), command
+    assert f"  {name}  " in printed(project, "run", "list")
+    assert json.loads(printed(project, "status", "--json"))["data"]["agent"] == name
+    assert json.loads(printed(project, "run", "list", "--json"))["data"][0]["agent"] == name
+
+
+def test_the_clients_sessions_are_recorded_as_its_own(project: Project) -> None:
+    hook(project, "session-start", stdin=b'{"session_id": "c-1", "source": "startup"}')
+    assert [one.get("agent") for one in project.of_type("session_started")] == [None]
+    env = {"AI_AGENT": "claude-code_2-1-330_harness"}
+    hook(project, "session-start", stdin=b'{"session_id": "c-2", "source": "startup"}', env=env)
+    started = project.of_type("session_started")[-1]
+    assert (started["agent"], started["agent_version"]) == ("claude", "2.1.330")
+    assert "agent" not in printed(project, "replay")
+    assert "(claude 2.1.330)" in printed(project, "status")
+
+
+def test_a_command_in_an_agents_shell_knows_its_session(project: Project) -> None:
+    deliver(project, "codex", "SessionStart.startup", session_id="codex-1")
+    (session_id,) = [entry["session_id"] for entry in project.history]
+    env = {"CODEX_SESSION_ID": "codex-1", "CODEX_VERSION": "0.169.0"}
+    printed(project, "session-load", env=env)
+    assert project.current == session_id
+    printed(project, "session-load", env={**env, "CODEX_SESSION_ID": "codex-2"})
+    assert len(project.history) == 2
+    started = project.of_type("session_started")[-1]
+    assert (started["agent"], started["agent_version"]) == ("codex", "0.169.0")
+
+
+def printed(project: Project, *arguments: str, env: Mapping[str, str | None] | None = None) -> str:
+    done = run_command(
+        [COMMAND, *arguments], cwd=project.root, env=project.environment(env), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return str(done.stdout)
+
+
 def test_cursor_gets_the_packet_at_a_start_alone(project: Project) -> None:
     assert project.run_id in packet_in("cursor", deliver(project, "cursor", "sessionStart"))
     assert deliver(project, "cursor", "preCompact.auto") == ""

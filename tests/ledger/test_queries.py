@@ -77,11 +77,11 @@ def test_a_log_of_many_pages_is_complete_in_both_directions(ledger: str) -> None
 
 def test_a_summary_counts_events_and_sessions(ledger: str, tmp_path: Path) -> None:
     with Log.read(ledger) as log:
-        assert summarize(log) == Summary(11, 2, "2026-01-05T14:32:02Z", "session_started")
+        assert summarize(log) == Summary(11, 2, "2026-01-05T14:32:02Z", "session_started", None)
     with Log.open(str(tmp_path / "empty.db")) as log:
         log.commit()
     with Log.read(str(tmp_path / "empty.db")) as log:
-        assert summarize(log) == Summary(0, 0, None, None)
+        assert summarize(log) == Summary(0, 0, None, None, None)
 
 
 def test_log_prints_one_line_per_event(project: Path) -> None:
