@@ -10,9 +10,9 @@ import os
 
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.disk import FileRefused, open_regular
-from faber_ledger.ledger.encoding import encoder
+from faber_ledger.ledger.encoding import encoder, sha256
 from faber_ledger.recording.call import HOOKS, LONGEST_VALUE, Call
-from faber_ledger.runs.clients import note_compaction, take_compaction
+from faber_ledger.runs.clients import note_due, take_due
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,8 +41,9 @@ class Agent:
 
     `answer` is the form that its start takes, and `prompt_answer` the one of its prompt if it gets the packet there;
     None if it takes no context there. `limit` is how many bytes of a context it takes whole, None if it is not known
-    to cut one. A client that `starts_again` sends a start after a compaction. A PreCompact with the trigger
-    `ignored_trigger` announces no compaction. `nothing` is printed where there is no answer.
+    to cut one. A client that `starts_again` sends a start after a compaction. It takes no context with a start of the
+    sources `deaf_starts`: its next prompt is that start. A PreCompact with the trigger `ignored_trigger` announces no
+    compaction. `nothing` is printed where there is no answer.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Agent:
         prompt_answer: str | None = None,
         limit: int | None = None,
         starts_again: bool = False,
+        deaf_starts: tuple[str, ...] = (),
         ignored_trigger: str = "",
         nothing: str | None = None,
     ) -> None:
@@ -73,6 +75,7 @@ class Agent:
         self.prompt_answer = prompt_answer
         self.limit = limit
         self.starts_again = starts_again
+        self.deaf_starts = deaf_starts
         self.ignored_trigger = ignored_trigger
         self.nothing = nothing
 
@@ -120,6 +123,7 @@ AGENTS = {
         roots=("GEMINI_PROJECT_DIR", "CLAUDE_PROJECT_DIR"),
         session_variable="GEMINI_SESSION_ID",
         prompt_answer="client",
+        deaf_starts=("clear", "resume"),  # of `clear` it shows the message alone, and at a resume it loses the context
         ignored_trigger="auto",  # it comes at every prompt, before Gemini has looked whether there is too much
         nothing="{}",  # without any standard output its user is shown the standard error
     ),
@@ -139,6 +143,7 @@ class AgentCall(Call):
         super().__init__(self._agent.events.get(hook, hook), content, environ)
         self.agent: str = agent
         self.form: str | None = self._agent.answer
+        self.digest_facts()
         if self._values.get("hook_event_name") == PROMPT:
             self.hook, self.problem = PROMPT, None
         if self.hook == PROMPT:
@@ -168,6 +173,11 @@ class AgentCall(Call):
         prompt = self._values.get("transformedPrompt")
         return prompt if isinstance(prompt, str) else None
 
+    def digest_facts(self) -> None:
+        """Let only what counts of a delivery tell it from another: one has times, and one event comes in two forms."""
+        said = [self.text(name) for name in ("session_id", "source", "trigger", "reason", "agent_id")]
+        self.sha256 = sha256(repr([self.hook, *said]).encode()).hexdigest()
+
     def find_version(self) -> str | None:
         """Return the agent's version, of the payload or of the transcript's first line; None if it is unknown."""
         mark, path = self._agent.version_mark, self.text("transcript_path")
@@ -180,10 +190,10 @@ class AgentCall(Call):
         """Return whether an answer to this call can give the agent a context."""
         return self.form is not None and (self.form != REPLACED_PROMPT or self.prompt is not None)
 
-    def become_start(self) -> None:
-        """Make a prompt the start that this agent does not send after a compaction."""
+    def become_start(self, source: str) -> None:
+        """Make a prompt the start that this agent did not send, or with which it took no packet."""
         self.hook = "SessionStart"
-        self._values |= {"hook_event_name": "SessionStart", "source": "compact"}
+        self._values |= {"hook_event_name": "SessionStart", "source": source}
 
 
 def _read_piece(path: str, size: int, *, is_end: bool = False) -> str:
@@ -268,7 +278,8 @@ def join_session() -> None:
 def prepare_call(call: Call, agent: str, root: str, warn: Callable[[str], None]) -> bool:
     """Note or forget that the client of another agent's call waits for a packet; return whether to record the call.
 
-    A prompt is recorded only as the start after a compaction, once: the call becomes that start.
+    A prompt is recorded only as the start that is due, once: the call becomes that start. An end before it is none: the
+    session had not begun.
     """
     if not isinstance(call, AgentCall):
         warn(f"{agent or 'no name'} is not an agent that faber-ledger knows: {', '.join([CLIENT, *AGENTS])}")
@@ -281,11 +292,15 @@ def prepare_call(call: Call, agent: str, root: str, warn: Callable[[str], None])
     if AGENTS[agent].starts_again or call.text("agent_id") is not None:
         return call.hook != PROMPT
     if call.hook == PROMPT:
-        if not (call.can_take_packet() and take_compaction(root, call.client)):
-            return False
-        call.become_start()
-    elif call.hook == "PreCompact":
-        note_compaction(root, call.client)
-    elif call.hook == "SessionStart":
-        take_compaction(root, call.client)
+        due = take_due(root, call.client) if call.can_take_packet() else None
+        if due is not None:
+            call.become_start(due)
+        return due is not None
+    if call.hook == "SessionStart" and call.text("source") in AGENTS[agent].deaf_starts:
+        note_due(root, call.client, call.text("source") or "")
+        return False
+    if call.hook == "PreCompact":
+        note_due(root, call.client, "compact")
+    elif call.hook in ("SessionStart", "SessionEnd"):
+        return take_due(root, call.client) not in AGENTS[agent].deaf_starts
     return True

@@ -134,6 +134,8 @@ def facts_of(arrival: Arrival, view: View, writer: str, loads: list[Draft] | Non
         if unanswered is not None:  # this hook answers for the one that died, in its session
             given = _with_ids(arrival, view, [_of_session(load, unanswered) for load in loads or []], "load")
             return Decided([*_with_ids(arrival, view, facts), *given], has_moved=True)
+        if arrival.get("by", {}).get("agent", "claude") != "claude":
+            facts = []  # other agents send an end up to three times, or run two files of hooks: nothing to tell anybody
         decided = Decided(facts, is_repeated=True, has_moved=arrival["hook"] in ENDS and _is_new_here(arrival))
     elif arrival["agent_id"] is not None and arrival["hook"] != "PostCompact":
         decided = Decided(sessions.ignore_delivery(caller, delivery, "subagent"))

@@ -186,6 +186,37 @@ def printed(project: Project, *arguments: str, env: Mapping[str, str | None] | N
     return str(done.stdout)
 
 
+@pytest.mark.parametrize("source", ["clear", "resume"])
+def test_gemini_gets_the_packet_of_a_deaf_start_with_its_next_prompt(project: Project, source: str) -> None:
+    assert json.loads(deliver(project, "gemini", "SessionStart.startup", source=source)) == {}
+    (row,) = json.loads(printed(project, "run", "list", "--json"))["data"]
+    assert row["sessions"] == 0  # nothing was given yet
+    packet = packet_in("gemini", deliver(project, "gemini", "BeforeAgent"), is_prompt=True)
+    assert project.run_id in packet
+    assert [one["source"] for one in project.of_type("session_started")] == [source]
+    assert project.of_type("context_reloaded")
+    assert json.loads(deliver(project, "gemini", "BeforeAgent")) == {}
+    assert len(project.history) == 1
+
+
+def test_an_end_before_the_first_prompt_ends_no_earlier_session(project: Project) -> None:
+    deliver(project, "gemini", "SessionStart.startup")
+    deliver(project, "gemini", "SessionEnd.exit")
+    before = project.events
+    deliver(project, "gemini", "SessionStart.startup", source="resume")
+    deliver(project, "gemini", "SessionEnd.exit")
+    assert project.events == before
+
+
+def test_three_ends_at_one_exit_are_one(project: Project) -> None:
+    deliver(project, "gemini", "SessionStart.startup")
+    for second in range(3):
+        deliver(project, "gemini", "SessionEnd.exit", timestamp=f"2026-01-05T15:00:0{second}.000Z")
+    assert len(project.of_type("session_ended")) == 1
+    assert project.of_type("delivery_ignored") == []
+    assert [entry["end_reason"] for entry in project.history] == ["normal"]
+
+
 def test_cursor_gets_the_packet_at_a_start_alone(project: Project) -> None:
     assert project.run_id in packet_in("cursor", deliver(project, "cursor", "sessionStart"))
     assert deliver(project, "cursor", "preCompact.auto") == ""
