@@ -143,6 +143,7 @@ class AgentCall(Call):
         super().__init__(self._agent.events.get(hook, hook), content, environ)
         self.agent: str = agent
         self.form: str | None = self._agent.answer
+        self.limit = self._agent.limit
         self.digest_facts()
         if self._values.get("hook_event_name") == PROMPT:
             self.hook, self.problem = PROMPT, None

@@ -85,6 +85,7 @@ class Call:
     """What a hook call says. Unknown fields and values are accepted; missing ones are None."""
 
     agent: str | None = None  # another agent than the client
+    limit: int | None = None  # how many bytes of a context it takes whole
 
     def __init__(self, hook: str, content: bytes, environ: Mapping[str, str]) -> None:
         """Read a delivery; `problem` says what was wrong with it, and the variables replace fields that it lacks.

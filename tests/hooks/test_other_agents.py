@@ -217,6 +217,51 @@ def test_three_ends_at_one_exit_are_one(project: Project) -> None:
     assert [entry["end_reason"] for entry in project.history] == ["normal"]
 
 
+COPILOTS = {"COPILOT_CLI": "1", "COPILOT_PROJECT_DIR": "ROOT", "COPILOT_CLI_BINARY_VERSION": "1.0.102"}
+
+
+def test_copilot_gets_its_packet_by_the_hooks_of_the_clients_settings(project: Project) -> None:
+    env = COPILOTS | {"COPILOT_PROJECT_DIR": str(project.root)}
+    start = {"hook_event_name": "SessionStart", "session_id": "copilot-1", "source": "new", "cwd": str(project.root)}
+    done = hook(project, "session-start", stdin=json.dumps(start).encode(), env=env)
+    assert project.run_id in packet_in("copilot", done.output.decode())
+    assert [one["agent"] for one in project.of_type("session_started")] == ["copilot"]
+    end = {"hook_event_name": "SessionEnd", "session_id": "copilot-1", "reason": "complete", "cwd": str(project.root)}
+    hook(project, "session-end", stdin=json.dumps(end).encode(), env=env)
+    assert [entry["end_reason"] for entry in project.history] == ["normal"]
+
+
+@pytest.mark.parametrize("is_own_first", [True, False])
+def test_one_session_from_two_files_of_copilots_is_recorded_once(project: Project, is_own_first: bool) -> None:
+    env = COPILOTS | {"COPILOT_PROJECT_DIR": str(project.root)}
+    answers = []
+    for ours, theirs, event, word in (
+        ("session-start", "sessionStart", "SessionStart", {"source": "new"}),
+        ("session-end", "sessionEnd", "SessionEnd", {"reason": "user_exit"}),
+    ):
+        own = {"sessionId": "copilot-1", "timestamp": 1795487511723, "cwd": str(project.root), **word}
+        named = {"hook_event_name": event, "timestamp": "2026-11-24T02:40:12.712Z", "session_id": "copilot-1"}
+        calls = [(("--agent", "copilot", theirs), own), ((ours,), named | {"cwd": str(project.root), **word})]
+        for words, content in calls if is_own_first else calls[::-1]:
+            answers.append(hook(project, *words, stdin=json.dumps(content).encode(), env=env).output.decode())
+    assert [bool(answer) for answer in answers] == [True, False, False, False]
+    assert project.run_id in packet_in("copilot", answers[0])
+    assert [entry["end_reason"] for entry in project.history] == ["normal"]
+    assert project.of_type("delivery_ignored") == []
+
+
+def test_a_packet_for_codex_has_at_most_ten_thousand_bytes(project: Project) -> None:
+    for number in range(40):
+        printed(project, "note", f"{number}: " + "再試行の上限を決める。" * 30)
+    project.write("specs/WORK-00258-session-ledger.md", "# 仕様\n\n" + "再試行の上限を決める。\n" * 700)
+    project.change_state(artifacts={"spec_path": "specs/WORK-00258-session-ledger.md"})
+    whole = packet_in("gemini", deliver(project, "gemini", "SessionStart.startup"))
+    assert len(whole.encode()) > 10_000
+    packet = packet_in("codex", deliver(project, "codex", "SessionStart.startup", session_id="c-2"))
+    assert 5_000 < len(packet.encode()) <= 9_500
+    assert packet.endswith("end of the FABER context\n")
+
+
 def test_cursor_gets_the_packet_at_a_start_alone(project: Project) -> None:
     assert project.run_id in packet_in("cursor", deliver(project, "cursor", "sessionStart"))
     assert deliver(project, "cursor", "preCompact.auto") == ""
