@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -19,7 +20,8 @@ from faber_ledger.ledger.errors import LedgerError
 
 # Which there are
 
-# Each agent's events, with our name of the hook and its time-out in seconds. Codex allows an end no more than three.
+# Each agent's events, with our name of the hook and its time-out in seconds. Codex allows an end no more than three;
+# Gemini counts milliseconds.
 EVENTS = {
     "codex": {
         "SessionStart": ("session-start", 20),
@@ -33,12 +35,24 @@ EVENTS = {
         "userPromptTransformed": ("user-prompt", 20),
         "sessionEnd": ("session-end", 15),
     },
+    "gemini": {
+        "SessionStart": ("session-start", 20),
+        "PreCompress": ("pre-compact", 60),
+        "BeforeAgent": ("user-prompt", 20),
+        "SessionEnd": ("session-end", 15),
+    },
 }
-IN_PROJECT = {"codex": ".codex/hooks.json", "copilot": ".github/hooks/faber-ledger.json"}
+UNITS = {"gemini": 1_000}  # of a time-out in a second, where it is not in seconds
+IN_PROJECT = {
+    "codex": ".codex/hooks.json",
+    "copilot": ".github/hooks/faber-ledger.json",
+    "gemini": ".gemini/settings.json",
+}
 # The variable that moves a user's folder, that folder in the user's home, and the file in it.
 OF_USER = {
     "codex": ("CODEX_HOME", ".codex", "hooks.json"),
     "copilot": ("COPILOT_HOME", ".copilot", "hooks/faber-ledger.json"),
+    "gemini": ("", ".gemini", "settings.json"),
 }
 
 
@@ -138,10 +152,29 @@ def decode_agent_file(content: bytes, shown: str, agent: str) -> str:
 
 def agent_entry(agent: str, name: str, seconds: int) -> dict[str, Any]:
     """Return the entry of an agent's file that runs a hook of ours, with its time-out in seconds."""
-    command = f"command -v {HOOK_PROGRAM} >/dev/null 2>&1 || exit 0; exec {HOOK_PROGRAM} --agent {agent} {name}"
+    otherwise = _tell_user(agent) if name == "session-start" else "exit 0;"
+    return _entry(agent, name, seconds, otherwise)
+
+
+def _entry(agent: str, name: str, seconds: int, otherwise: str) -> dict[str, Any]:
+    command = f"command -v {HOOK_PROGRAM} >/dev/null 2>&1 || {otherwise} exec {HOOK_PROGRAM} --agent {agent} {name}"
     if agent == "copilot":
         return {"type": "command", "bash": command, "timeoutSec": seconds}
-    return {"hooks": [{"type": "command", "command": command, "timeout": seconds}]}
+    return {"hooks": [{"type": "command", "command": command, "timeout": seconds * UNITS.get(agent, 1)}]}
+
+
+def _tell_user(agent: str) -> str:
+    """Return what a start does without the program: where it was used before, it says what to do, in the agent's form.
+
+    Hooks run in the project's folder. Copilot shows its user nothing: the agent is asked to.
+    """
+    said = TO_DO[agent]
+    answer = {"additionalContext": f"Tell the user: {said}"} if agent == "copilot" else {"systemMessage": said}
+    return (
+        "{ { test -s .fractary/faber/.active-run-id || test -s .fractary/faber/runs/.active-run-id; }"
+        ' && git=$(git rev-parse --git-common-dir 2>/dev/null) && test -d "$git/faber-ledger"'
+        f" && echo '{json.dumps(answer)}'; exit 0; }};"
+    )
 
 
 def _is_ours(entry: object) -> bool:
@@ -150,10 +183,17 @@ def _is_ours(entry: object) -> bool:
 
 # Adding and removing
 
-EMPTY = {"codex": "{}\n", "copilot": '{\n  "version": 1\n}\n'}
+EMPTY = {"codex": "{}\n", "gemini": "{}\n", "copilot": '{\n  "version": 1\n}\n'}
 NEXT = {
     "codex": "Codex runs no new hook before you have reviewed it: start it here and run /hooks",
     "copilot": "Copilot reads its hooks when it starts: start a new session of it",
+    "gemini": "Gemini reads its hooks when it starts, and names them in a warning once: start a new session of it",
+}
+LOST = "faber-ledger is not on PATH: this session of the active FABER run is not recorded. Put it on PATH, then "
+TO_DO = {
+    "codex": f"{LOST}run: codex app-server daemon restart",
+    "copilot": f"{LOST}start copilot again",
+    "gemini": f"{LOST}start gemini again",
 }
 
 
@@ -187,7 +227,7 @@ def remove_agent_hooks(root: str, scope: str, agents: Iterable[str] = tuple(EVEN
         text = decode_agent_file(before, display_path(path, root), agent)
         for event, (name, seconds) in EVENTS[agent].items():
             held = JsonText(text).value.get("hooks", {}).get(event, [])
-            for number in reversed([at for at, entry in enumerate(held) if entry == agent_entry(agent, name, seconds)]):
+            for number in reversed([at for at, entry in enumerate(held) if _is_written(entry, agent, name, seconds)]):
                 text = without(text, ("hooks", event, number))
             if held and not JsonText(text).value["hooks"][event]:
                 text = without(text, ("hooks", event))
@@ -198,6 +238,11 @@ def remove_agent_hooks(root: str, scope: str, agents: Iterable[str] = tuple(EVEN
         if is_changed:
             found.append(FileChange(path, before, None if is_ours else text.encode()))
     return found
+
+
+def _is_written(entry: object, agent: str, name: str, seconds: int) -> bool:
+    """Return whether an entry is one that this or an earlier `init` wrote."""
+    return entry in (agent_entry(agent, name, seconds), _entry(agent, name, seconds, "exit 0;"))
 
 
 def _runs(entry: object, agent: str, name: str) -> bool:
