@@ -10,14 +10,7 @@ from typing import NamedTuple
 
 import click
 
-from faber_ledger.cli.setup.agents import (
-    EVENTS,
-    add_agent_hooks,
-    describe_agent_file,
-    leave_to_settings,
-    settings_of_copilot,
-    skip_copilot,
-)
+from faber_ledger.cli.setup.agents import EVENTS, add_agent_hooks, describe_agent_file
 from faber_ledger.cli.setup.git import (
     FILES,
     IGNORE_FILE,
@@ -181,7 +174,7 @@ def init(
     git_says = check_not_ignored(root) if is_project else None
     pre_commits, notes = _plan_git_hooks(root, pre_commit, travel, is_project=is_project)
     commands, said = add_commands(root) if with_commands else ([], [])
-    shared = [*hooks.copilots, *files, *pre_commits, *commands]
+    shared = [*files, *pre_commits, *commands]
     changes, notes = [*hooks.own, *shared], [*hooks.notes, *notes, *said]
     config: list[Setting] = []
     if is_project and top_of(root) is not None:
@@ -251,32 +244,26 @@ def _plan_git_hooks(
 
 
 class Hooks(NamedTuple):
-    """The changes that add the hooks to a scope's file, those of Copilot's own file, and what to say."""
+    """The changes that add the hooks to a scope's file, and what to say."""
 
     own: list[FileChange]
-    copilots: list[FileChange]
     notes: list[str]
     has_settings: bool
 
 
 def _plan_hooks(root: str, scope: str, part: str | None, agent: str | None) -> Hooks:
     if agent is not None:
-        held = settings_of_copilot(root) if agent == "copilot" else []
-        changes, notes = skip_copilot(root, scope, held[0]) if held else add_agent_hooks(root, scope, agent)
-        return Hooks(changes, [], [*notes, *_path_warnings()], has_settings=False)
+        changes, notes = add_agent_hooks(root, scope, agent)
+        return Hooks(changes, [*notes, *_path_warnings()], has_settings=False)
     has_settings = part is None and not has_plugin_instead(root, scope)
     notes = [*note_without_plugin(root)] if part == "plugin" else []
     if part != "git":
         notes += [*describe_plugins(root, scope, are_settings_written=has_settings), *_path_warnings()]
     if not has_settings:
-        return Hooks([], [], notes, has_settings=False)
+        return Hooks([], notes, has_settings=False)
     settings = settings_change(root, scope)
     notes += _warnings((settings.after or b"").decode(), root, scope)
-    copilots, said = leave_to_settings(root, settings.path) if scope != "user" else ([], [])
-    if copilots:
-        again = "`faber-ledger uninstall`, `faber-ledger init --agent copilot` and `faber-ledger init --scope user`"
-        said.append(f"to have Copilot's own beside the client's instead, run {again}")
-    return Hooks([settings], copilots, [*notes, *said], has_settings=True)
+    return Hooks([settings], notes, has_settings=True)
 
 
 def _plan_files(root: str, summaries: bool | None, travel: CarryPlan, *, can_ask: bool) -> list[FileChange]:

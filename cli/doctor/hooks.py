@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from faber_ledger.cli.doctor.finding import Finding, Fix, file_fix
 from faber_ledger.cli.doctor.patient import Patient
-from faber_ledger.cli.setup.agents import EVENTS, describe_copilot_twice, list_agents, list_damaged, settings_of_copilot
+from faber_ledger.cli.setup.agents import EVENTS, list_agents, list_damaged
 from faber_ledger.cli.setup.hooks import (
     describe_agents_alone,
     describe_both,
@@ -178,8 +178,6 @@ def check_agents(patient: Patient) -> Iterator[Finding]:
             if len(entries) > 1:
                 what = f"{shown} has {len(entries)} hooks for {event}: {file.agent} runs each"
                 yield Finding("warning", what, "remove all but one")
-    for what, hint in describe_copilot_twice(patient.root, settings_of_copilot(patient.root)):
-        yield Finding("warning", what, hint)
 
 
 def check_program(patient: Patient) -> Iterator[Finding]:

@@ -12,7 +12,6 @@ from faber_ledger.cli.ui.changes import display_path
 from faber_ledger.files.change import FileChange, read_file, read_inside
 from faber_ledger.files.json_edit import with_hook, without
 from faber_ledger.files.json_text import JsonText
-from faber_ledger.hooks.client_plugins import list_settings_with_hooks
 from faber_ledger.hooks.client_settings import HOOK_PROGRAM, MAX_BYTES, PROGRAM, keep_found, settings_path
 from faber_ledger.ledger.command_errors import SettingsInvalid
 from faber_ledger.ledger.disk import FileRefused, folder_around, read_regular
@@ -249,36 +248,3 @@ def _runs(entry: object, agent: str, name: str) -> bool:
     """Return whether an entry runs one of our hooks, in any form."""
     command = rf"{PROGRAM}[ -]hook (?=[^;|&]*--agent[ =]{agent}\b)[^;|&]*(?<![\w-]){name}(?![\w-])"
     return re.search(command, str(entry)) is not None
-
-
-# Copilot, which reads the client's settings too
-
-
-def settings_of_copilot(root: str) -> list[str]:
-    """Return the client's settings files with our hooks, in any form, that Copilot reads too: those in the project."""
-    return [path for scope, path in list_settings_with_hooks(root) if scope != "user"]
-
-
-def skip_copilot(root: str, scope: str, settings: str) -> tuple[list[FileChange], list[str]]:
-    """Return what to do and say in place of adding hooks to a scope's file for Copilot: it runs those of `settings`."""
-    says = f"no hooks of Copilot are written: it reads {display_path(settings, root)} too, which has the hooks"
-    changes, notes = leave_to_settings(root, settings) if scope == "project" else ([], [])
-    return changes, [says, *notes]
-
-
-def leave_to_settings(root: str, settings: str) -> tuple[list[FileChange], list[str]]:
-    """Return the change that removes our hooks from a project's file for Copilot, which runs those of the settings."""
-    changes = remove_agent_hooks(root, "project", ("copilot",))
-    says = ["Copilot reads the client's settings too: its own hooks are removed" for _ in changes]
-    return changes, [*says, *[f"{what}; {hint}" for what, hint in describe_copilot_twice(root, [settings], changes)]]
-
-
-def describe_copilot_twice(
-    root: str, settings: list[str], changes: Iterable[FileChange] = ()
-) -> Iterator[tuple[str, str]]:
-    """Say for each file of Copilot's own with our hooks that they run twice, and what to do."""
-    for file in list_agents(root, changes) if settings else ():
-        if file.agent == "copilot":
-            shown = display_path(file.path, root)
-            what = f"{shown} and {display_path(settings[0], root)} both have the hooks: Copilot runs and records both"
-            yield what, f"remove the entries with `{PROGRAM}` from {shown}"
