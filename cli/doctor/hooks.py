@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from faber_ledger.cli.doctor.finding import Finding, Fix, file_fix
 from faber_ledger.cli.doctor.patient import Patient
-from faber_ledger.cli.setup.agents import EVENTS, list_agents, list_damaged
+from faber_ledger.cli.setup.agents import EVENTS, list_agents, list_damaged, list_unreviewed
 from faber_ledger.cli.setup.hooks import (
     describe_agents_alone,
     describe_both,
@@ -174,6 +174,10 @@ def check_agents(patient: Patient) -> Iterator[Finding]:
             what = f"{shown} has no hook for {', '.join(missing)}: what {file.agent} does then is not recorded"
             scope = " --scope user" if file.scope == "user" else ""
             yield Finding("warning", what, f"run `faber-ledger init --agent {file.agent}{scope}`")
+        unreviewed = list_unreviewed(file)
+        if unreviewed:
+            what = f"the hooks of {shown} for {', '.join(unreviewed)} were not reviewed: Codex runs none of these"
+            yield Finding("note", what, "start codex here and trust them; `codex exec` does not ask")
         for event, entries in file.entries.items():
             if len(entries) > 1:
                 what = f"{shown} has {len(entries)} hooks for {event}: {file.agent} runs each"

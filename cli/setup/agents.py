@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import tomllib
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -109,6 +110,37 @@ def list_damaged(root: str) -> list[tuple[str, str]]:
     return found
 
 
+def list_unreviewed(file: AgentFile) -> list[str]:
+    """Return the events whose hooks in a file of Codex's were not reviewed: it runs none of these, and may say nothing.
+
+    What was reviewed is in its configuration, by file, event and place. A linked worktree has its own path there only
+    if it was reviewed itself, which Codex does not ask for: none of its events is returned.
+    """
+    is_linked = file.scope == "project" and os.path.isfile(os.path.join(_top_of(file.path), ".git"))
+    if file.agent != "codex" or is_linked:
+        return []
+    try:
+        content = read_regular(os.path.join(_home("codex"), "config.toml"), MAX_BYTES, follow=True)
+        reviewed = tomllib.loads(content.decode()).get("hooks", {}).get("state", {})
+    except (FileNotFoundError, NotADirectoryError):
+        reviewed = {}
+    except (FileRefused, OSError, ValueError, AttributeError):
+        return []  # nobody can tell
+    paths = {file.path, os.path.realpath(file.path)}
+    starts = {event: re.sub(r"(?<!^)(?=[A-Z])", "_", event).lower() for event in file.entries}
+    known = [name for name in reviewed if isinstance(name, str)] if isinstance(reviewed, dict) else []
+    return [
+        event
+        for event, word in starts.items()
+        if not any([name.startswith(f"{path}:{word}:") for name in known for path in paths])
+    ]
+
+
+def _top_of(path: str) -> str:
+    """Return the folder in which a project's file of Codex's lies."""
+    return os.path.dirname(os.path.dirname(path))
+
+
 def folders_of_user() -> set[str]:
     """Return the folders of the user's that `init --scope user` makes where they are missing."""
     files = [settings_path("user", ""), *[agent_path("", "user", agent) for agent in EVENTS]]
@@ -184,7 +216,8 @@ def _is_ours(entry: object) -> bool:
 
 EMPTY = {"codex": "{}\n", "gemini": "{}\n", "copilot": '{\n  "version": 1\n}\n'}
 NEXT = {
-    "codex": "Codex runs no new hook before you have reviewed it: start it here and run /hooks",
+    "codex": "Codex runs no new hook before you have reviewed it, and `codex exec` does not ask: start it here and"
+    " trust them; a daemon that is already at work finds the program after `codex app-server daemon restart`",
     "copilot": "Copilot reads its hooks when it starts: start a new session of it",
     "gemini": "Gemini reads its hooks when it starts, and names them in a warning once: start a new session of it",
 }

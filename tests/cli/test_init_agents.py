@@ -189,6 +189,26 @@ def findings(project: Project, check: str, **env: str) -> list[tuple[str, str]]:
     return [(one["level"], f"{one['what']}; {one['hint']}") for one in found]
 
 
+def test_doctor_names_codexs_hooks_that_nobody_reviewed(project: Project) -> None:
+    home = Path(project.environment()["HOME"]) / ".codex"
+    done = project.faber("init", "--agent", "codex")
+    assert "codex app-server daemon restart" in done.stderr
+    path = project.root / FILES["codex"]
+    ((level, what),) = findings(project, "hooks.agents")
+    assert level == "note"
+    assert "for SessionStart, PreCompact, PostCompact, SessionEnd were not reviewed" in what
+    home.mkdir(parents=True)
+    events = ("session_start", "pre_compact", "post_compact", "session_end")
+    states = [f'[hooks.state."{path}:{event}:0:0"]\ntrusted_hash = "sha256:00"\n' for event in events]
+    (home / "config.toml").write_text("".join(states[:1]))
+    ((_, what),) = findings(project, "hooks.agents")
+    assert "for PreCompact, PostCompact, SessionEnd were not reviewed" in what
+    (home / "config.toml").write_text("".join(states))
+    assert findings(project, "hooks.agents") == []
+    (home / "config.toml").write_text("[")
+    assert findings(project, "hooks.agents") == []
+
+
 def test_a_removed_file_is_to_be_committed_where_git_tracks_it(project: Project) -> None:
     file = ".github/hooks/faber-ledger.json"
     assert project.faber("init", "--agent", "copilot").returncode == 0
