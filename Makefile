@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 # Settings of the caller's shell for another virtualenv, for Python or for pip do not apply in ours.
 unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH PYTHONSAFEPATH PYTHONDONTWRITEBYTECODE PIP_USER PIP_TARGET PIP_PREFIX
 
-.PHONY: help demo demo-team test test-contract test-long test-browser secrets ratchet lint format generate generated-check bench bench-hooks bench-quick faults soak team fuzz lock release
+.PHONY: help demo demo-team test test-contract test-long test-browser test-agents secrets ratchet lint format generate generated-check bench bench-hooks bench-quick faults soak team fuzz lock release
 .NOTPARALLEL: # two pips in one .venv would disturb each other
 
 help:
@@ -17,6 +17,7 @@ help:
 	@echo 'make test-contract run those that only drive the installed command'
 	@echo 'make test-long     run the tests that `make test` makes smaller at their full size'
 	@echo 'make test-browser  test the timeline in Chromium, which has to be installed'
+	@echo 'make test-agents   run Codex, Copilot and Gemini against a mock of their models; they come from npm, in pinned versions or AGENTS=newest'
 	@echo 'make secrets       say which kinds of secrets are found, of those made up from SEED=20'
 	@echo 'make ratchet       write what hooks do into tests/hooks/ratchet.json, in figures that may only fall'
 	@echo 'make lint          check style, types, import contracts and generated files'
@@ -49,6 +50,11 @@ test-long: .venv/test
 
 test-browser: .venv/test
 	$(BIN)/pytest -m browser
+
+# Without a network but loopback where the system can do that.
+test-agents: .venv/test .agents/$(or $(AGENTS),pinned)
+	alone="unshare --map-root-user --net"; $$alone ip link set lo up 2>/dev/null || alone=; \
+	$$alone sh -c 'ip link set lo up 2>/dev/null; exec "$$@"' sh $(BIN)/pytest --numprocesses=2 tests/real_agents/headless.py
 
 secrets: .venv/test
 	cd tests && ../$(BIN)/python -m support.secret_kinds $(SEED)
@@ -121,4 +127,12 @@ release: .venv/installed
 
 .venv/test .venv/lint .venv/fuzz: .venv/%: .venv/installed
 	$(INSTALL) --no-build-isolation --editable '.[$*]'
+	@touch $@
+
+PINNED := @openai/codex@0.169.0 @github/copilot@1.0.102 @google/gemini-cli@0.61.0
+NEWEST := @openai/codex@latest @github/copilot@latest @google/gemini-cli@latest
+
+.agents/pinned .agents/newest: Makefile
+	rm -f .agents/pinned .agents/newest
+	npm install --prefix .agents --no-audit --no-fund --loglevel=error $(if $(filter %newest,$@),$(NEWEST),$(PINNED))
 	@touch $@

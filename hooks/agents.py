@@ -1,6 +1,7 @@
 """Other agents than the client: what each of them calls its events and fields, and the form of answer that it takes.
 
-From their documentation and sources; none was tried. `docs/guides/AGENTS.md` says what is recorded of each.
+A new client is one row of `AGENTS`, and its deliveries in `tests/fixtures/agents`. All but Cursor's row was measured
+with real clients; `docs/guides/AGENTS.md` says what is recorded of each.
 """
 
 from __future__ import annotations
@@ -8,9 +9,10 @@ from __future__ import annotations
 import os
 
 from faber_ledger.files.text import escape
-from faber_ledger.ledger.encoding import encoder
+from faber_ledger.ledger.disk import FileRefused, open_regular
+from faber_ledger.ledger.encoding import encoder, sha256
 from faber_ledger.recording.call import HOOKS, LONGEST_VALUE, Call
-from faber_ledger.runs.clients import note_compaction, take_compaction
+from faber_ledger.runs.clients import note_due, take_due
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,18 +27,23 @@ NAMES = (
 )
 CLIENT = "claude"
 REPLACED_PROMPT = "modifiedTransformedPrompt"  # a form of answer: the packet, and after it the prompt
-OF_CLIENT = ("CLAUDE_CODE_SESSION_ID", "CLAUDE_PID", "CLAUDE_PROJECT_DIR", "CLAUDE_ENV_FILE")
+OF_CLIENT = ("CLAUDE_CODE_SESSION_ID", "CLAUDE_PID", "CLAUDE_PROJECT_DIR", "CLAUDE_ENV_FILE", "AI_AGENT")
 
 
 class Agent:
-    """How an agent calls hooks.
+    """How a client calls hooks: one row of the table.
 
-    `events` maps its names to ours, beside ours, which every agent may use. `fields` names where it has what the
-    client calls by another name. `roots` are the variables with the folder that it was started in; without one, the
-    payload's `cwd` counts. `answer` is the form that its start takes, and `prompt_answer` the one of its prompt if it
-    gets the packet there after a compaction; None if it takes no context there. An agent that `starts_again` sends a
-    start after a compaction. A PreCompact with the trigger `ignored_trigger` announces no compaction. `nothing` is
-    printed where there is no answer.
+    `events` maps its names to ours, beside ours, which every client may use. `fields` names where it has what Claude
+    Code calls by another name. `roots` are the variables with the folder that it was started in; without one, the
+    payload's `cwd` counts. `session_variable` names the session in the shell that the agent uses, and
+    `version_variable` the version there and for hooks; `version_field` is the version in a payload, and
+    `version_mark` what precedes it at the beginning of the transcript.
+
+    `answer` is the form that its start takes, and `prompt_answer` the one of its prompt if it gets the packet there;
+    None if it takes no context there. `limit` is how many bytes of a context it takes whole, None if it is not known
+    to cut one. A client that `starts_again` sends a start after a compaction. It takes no context with a start of the
+    sources `deaf_starts`: its next prompt is that start. A PreCompact with the trigger `ignored_trigger` announces no
+    compaction. `nothing` is printed where there is no answer.
     """
 
     def __init__(
@@ -46,8 +53,14 @@ class Agent:
         fields: Mapping[str, str] | None = None,
         roots: tuple[str, ...] = (),
         *,
+        session_variable: str = "",
+        version_variable: str = "",
+        version_field: str = "",
+        version_mark: str = "",
         prompt_answer: str | None = None,
+        limit: int | None = None,
         starts_again: bool = False,
+        deaf_starts: tuple[str, ...] = (),
         ignored_trigger: str = "",
         nothing: str | None = None,
     ) -> None:
@@ -55,14 +68,28 @@ class Agent:
         self.events = {**NAMES, **events}
         self.fields = fields or {}
         self.roots = roots
+        self.session_variable = session_variable
+        self.version_variable = version_variable
+        self.version_field = version_field
+        self.version_mark = version_mark
         self.prompt_answer = prompt_answer
+        self.limit = limit
         self.starts_again = starts_again
+        self.deaf_starts = deaf_starts
         self.ignored_trigger = ignored_trigger
         self.nothing = nothing
 
 
 AGENTS = {
-    "codex": Agent("client", {"UserPromptSubmit": PROMPT}, starts_again=True),
+    "codex": Agent(
+        "client",
+        {"UserPromptSubmit": PROMPT},
+        session_variable="CODEX_SESSION_ID",
+        version_variable="CODEX_VERSION",
+        version_mark='"cli_version":"',
+        limit=9_500,  # of more than 10,000 it keeps head and tail, and writes all of it where others can read it
+        starts_again=True,
+    ),
     "copilot": Agent(
         "additionalContext",
         {
@@ -74,6 +101,8 @@ AGENTS = {
             "userPromptTransformed": PROMPT,
         },
         {"session_id": "sessionId", "agent_id": "agentId"},
+        session_variable="COPILOT_AGENT_SESSION_ID",
+        version_variable="COPILOT_CLI_BINARY_VERSION",
         prompt_answer=REPLACED_PROMPT,
     ),
     "cursor": Agent(
@@ -86,12 +115,15 @@ AGENTS = {
         },
         {"session_id": "conversation_id"},
         ("CURSOR_PROJECT_DIR", "CLAUDE_PROJECT_DIR"),
+        version_field="cursor_version",
     ),
     "gemini": Agent(
         "client",
         {"PreCompress": "PreCompact", "BeforeAgent": PROMPT},
         roots=("GEMINI_PROJECT_DIR", "CLAUDE_PROJECT_DIR"),
+        session_variable="GEMINI_SESSION_ID",
         prompt_answer="client",
+        deaf_starts=("clear", "resume"),  # of `clear` it shows the message alone, and at a resume it loses the context
         ignored_trigger="auto",  # it comes at every prompt, before Gemini has looked whether there is too much
         nothing="{}",  # without any standard output its user is shown the standard error
     ),
@@ -111,6 +143,8 @@ class AgentCall(Call):
         super().__init__(self._agent.events.get(hook, hook), content, environ)
         self.agent: str = agent
         self.form: str | None = self._agent.answer
+        self.limit = self._agent.limit
+        self.digest_facts()
         if self._values.get("hook_event_name") == PROMPT:
             self.hook, self.problem = PROMPT, None
         if self.hook == PROMPT:
@@ -140,14 +174,39 @@ class AgentCall(Call):
         prompt = self._values.get("transformedPrompt")
         return prompt if isinstance(prompt, str) else None
 
+    def digest_facts(self) -> None:
+        """Let only what counts of a delivery tell it from another: one has times, and one event comes in two forms."""
+        said = [self.text(name) for name in ("session_id", "source", "trigger", "reason", "agent_id")]
+        self.sha256 = sha256(repr([self.hook, *said]).encode()).hexdigest()
+
+    def find_version(self) -> str | None:
+        """Return the agent's version, of the payload or of the transcript's first line; None if it is unknown."""
+        mark, path = self._agent.version_mark, self.text("transcript_path")
+        if self.hook != "SessionStart" or not mark or path is None:
+            return self.text(self._agent.version_field)
+        _, found, rest = _read_piece(path, LONGEST_VALUE).partition(mark)
+        return rest.partition('"')[0] if found else None
+
     def can_take_packet(self) -> bool:
         """Return whether an answer to this call can give the agent a context."""
         return self.form is not None and (self.form != REPLACED_PROMPT or self.prompt is not None)
 
-    def become_start(self) -> None:
-        """Make a prompt the start that this agent does not send after a compaction."""
+    def become_start(self, source: str) -> None:
+        """Make a prompt the start that this agent did not send, or with which it took no packet."""
         self.hook = "SessionStart"
-        self._values |= {"hook_event_name": "SessionStart", "source": "compact"}
+        self._values |= {"hook_event_name": "SessionStart", "source": source}
+
+
+def _read_piece(path: str, size: int, *, is_end: bool = False) -> str:
+    """Return at most `size` bytes of a client's own file, from its beginning or its end; empty if it is unreadable."""
+    try:
+        descriptor = open_regular(path)
+    except (FileRefused, OSError, ValueError):
+        return ""
+    with open(descriptor, "rb") as file:
+        if is_end:
+            file.seek(max(os.fstat(descriptor).st_size - size, 0))
+        return file.read(size).decode("utf-8", "replace")
 
 
 def render(call: Call, answer: Answer | None) -> str | None:
@@ -197,13 +256,31 @@ def read_call(agent: str, hook: str, content: bytes) -> Call:
         os.environ.pop(name, None)
     if root is not None:
         os.environ["CLAUDE_PROJECT_DIR"] = root
-    return AgentCall(agent, hook, content, os.environ)
+    call = AgentCall(agent, hook, content, os.environ)
+    _name_agent(agent, os.environ.get(AGENTS[agent].version_variable) or call.find_version() or "")
+    return call
+
+
+def _name_agent(agent: str, version: str) -> None:
+    """Set the variable from which `recording.call.agent_of` reads the agent and its version."""
+    os.environ["AI_AGENT"] = f"{agent}_{version.replace('.', '-')}"
+
+
+def join_session() -> None:
+    """Let a command in the shell of another agent find its session as it finds the client's, whose shell goes first."""
+    for name, agent in AGENTS.items() if "CLAUDE_CODE_SESSION_ID" not in os.environ else ():
+        session = os.environ.get(agent.session_variable)
+        if session:
+            os.environ["CLAUDE_CODE_SESSION_ID"] = session
+            _name_agent(name, os.environ.get(agent.version_variable, ""))
+            return
 
 
 def prepare_call(call: Call, agent: str, root: str, warn: Callable[[str], None]) -> bool:
     """Note or forget that the client of another agent's call waits for a packet; return whether to record the call.
 
-    A prompt is recorded only as the start after a compaction, once: the call becomes that start.
+    A prompt is recorded only as the start that is due, once: the call becomes that start. An end before it is none: the
+    session had not begun.
     """
     if not isinstance(call, AgentCall):
         warn(f"{agent or 'no name'} is not an agent that faber-ledger knows: {', '.join([CLIENT, *AGENTS])}")
@@ -216,11 +293,15 @@ def prepare_call(call: Call, agent: str, root: str, warn: Callable[[str], None])
     if AGENTS[agent].starts_again or call.text("agent_id") is not None:
         return call.hook != PROMPT
     if call.hook == PROMPT:
-        if not (call.can_take_packet() and take_compaction(root, call.client)):
-            return False
-        call.become_start()
-    elif call.hook == "PreCompact":
-        note_compaction(root, call.client)
-    elif call.hook == "SessionStart":
-        take_compaction(root, call.client)
+        due = take_due(root, call.client) if call.can_take_packet() else None
+        if due is not None:
+            call.become_start(due)
+        return due is not None
+    if call.hook == "SessionStart" and call.text("source") in AGENTS[agent].deaf_starts:
+        note_due(root, call.client, call.text("source") or "")
+        return False
+    if call.hook == "PreCompact":
+        note_due(root, call.client, "compact")
+    elif call.hook in ("SessionStart", "SessionEnd"):
+        return take_due(root, call.client) not in AGENTS[agent].deaf_starts
     return True

@@ -36,6 +36,8 @@ def main(words: list[str]) -> NoReturn:
         from faber_ledger.hooks.agents import agent_in
 
         agent, name = agent_in(words)
+    if agent is None and "COPILOT_PROJECT_DIR" in os.environ:
+        agent = "copilot"  # it runs the hooks of the client's settings too, and takes no answer in the client's form
     os._exit(run_hook(name, agent))  # all is written and closed; finalizing the interpreter takes a tenth of a hook
 
 

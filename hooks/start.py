@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from faber_ledger.recording.inbox import Arrival
 
 
+FITTINGS = 4  # of a packet into what an agent takes
 SECONDS_TO_RECORD = 2.0  # of a start's time, which its artifacts leave
 NAME, LONGEST_LINE = "faber-ledger: ", 120
 
@@ -165,18 +166,15 @@ class Start(Hook):
         self, gathered: Reload, problems: list[str], arrival: Arrival, log: Log | None
     ) -> tuple[str, list[Draft]]:
         """Return the packet, with notes and a summary if there is a log, and the facts of what is in it."""
-        settings = self._settings()
-        text = gathered.pack(
-            self.run,
-            log,
-            problems,
-            client=self.call.client,
-            source=self.call.text("source") or "unknown",
-            budget=settings.packet_budget,
-            has_summaries_in_git=settings.summaries,
-            elsewhere=self._elsewhere,
-            before=self._before() if self._file is not None else "",
-        )
+        settings, before = self._settings(), self._before() if self._file is not None else ""
+        limit, room = self.call.limit, settings.packet_budget
+        about: Any = {"client": self.call.client, "source": self.call.text("source") or "unknown", "before": before}
+        about |= {"has_summaries_in_git": settings.summaries, "elsewhere": self._elsewhere}
+        for _ in range(FITTINGS):
+            text = gathered.pack(self.run, log, problems, budget=room, **about)
+            if limit is None or (size := len(text.encode())) <= limit:
+                break
+            room = min(room, len(text)) * limit // size - 100  # a budget counts units, which may have three bytes
         return text, gathered.drafts(arrival["session_id"], self.call.client)
 
     def _look_elsewhere(self, *, is_last_there: bool) -> Elsewhere | None:

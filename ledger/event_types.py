@@ -57,7 +57,7 @@ EVENT_TYPES = {
             "pid": None,
         },
         required=("session_id", "source", "environment", "empties_context"),
-        optional=("delivery",),
+        optional=("delivery", "agent", "agent_version"),
     ),
     "session_ended": EventType(
         {

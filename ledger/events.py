@@ -49,7 +49,10 @@ class RunAdopted(TypedDict):
 
 
 class SessionStarted(TypedDict):
-    """The client opened a session on this run."""
+    """The client opened a session on this run.
+
+    `agent` is the client's name in `hooks.agents`, and `agent_version` its version; each is left out if it is unknown.
+    """
 
     type: Literal["session_started"]
     session_id: str
@@ -61,6 +64,8 @@ class SessionStarted(TypedDict):
     empties_context: bool
     pid: str | None
     delivery: NotRequired[Delivery]
+    agent: NotRequired[str]
+    agent_version: NotRequired[str]
 
 
 class SessionEnded(TypedDict):

@@ -188,18 +188,25 @@ def _events(connection: Connection, which: str, *values: object) -> list[Match]:
 
 
 class Summary(NamedTuple):
-    """A run's log at a glance; the last event's time and type are None for an empty log."""
+    """A run's log at a glance; the last event's time and type are None for an empty log.
+
+    `agent` is the newest session's, None if it is unknown.
+    """
 
     events: int
     sessions: int
     last_at: str | None
     last_type: str | None
+    agent: str | None
 
 
 def summarize(log: Log) -> Summary:
     """Return the number of a log's events and sessions, and its last event."""
     events = log.count_events()
     (sessions,) = log.connection.execute("SELECT count(*) FROM event WHERE type = 'session_started'").fetchone()
+    newest = f"{READ} WHERE {STARTED} ORDER BY seq DESC, id DESC LIMIT 1"
+    agents = [dict(decode_row(row)["event"]).get("agent") for row in log.connection.execute(newest)]
+    agent = next((name for name in agents if isinstance(name, str)), None)
     for last in log.newest(1):
-        return Summary(events, sessions, last["at"], last["event"]["type"])
-    return Summary(events, sessions, None, None)
+        return Summary(events, sessions, last["at"], last["event"]["type"], agent)
+    return Summary(events, sessions, None, None, None)

@@ -13,7 +13,7 @@ from faber_ledger.ledger.events import Recorded
 from faber_ledger.postgres.ask import NONE, ask
 from faber_ledger.postgres.server import Server
 from faber_ledger.projections.fold import fold, open_sessions, session_history
-from faber_ledger.projections.history import Compactions, summarize_sessions
+from faber_ledger.projections.history import Agents, Compactions, summarize_sessions
 
 PAGE = 100  # runs whose sessions are read together
 LONGEST = 200  # characters of a text: a row of the table is as wide as its longest one
@@ -42,7 +42,7 @@ class LastEvent(TypedDict):
 
 
 class FleetRun(TypedDict):
-    """A run across machines: its newest session's `machine`, and its state's `phase` and `status` if they are known."""
+    """A run across machines: its newest session's `machine` and `agent`, its state's `phase` and `status`, if known."""
 
     project: str
     run_id: str
@@ -50,6 +50,7 @@ class FleetRun(TypedDict):
     status: str | None
     phase: str | None
     machine: str | None
+    agent: str | None
     machines: list[str]
     writers: list[str]
     sessions: int
@@ -117,7 +118,7 @@ def _decode(rows: Sequence[tuple[Any, ...]]) -> list[Recorded]:
 
 def _summarize(newest: _Newest, events: Sequence[Recorded], state: dict[str, Any]) -> FleetRun:
     blocks, compactions = fold(events), Compactions()
-    sessions = list(summarize_sessions(blocks))
+    sessions = list(summarize_sessions(blocks, Agents(events)))
     names = [session["hostname"] for session in sessions if isinstance(session["hostname"], str)]
     machines = [name for name in names if name != REDACTED]
     return {
@@ -127,6 +128,7 @@ def _summarize(newest: _Newest, events: Sequence[Recorded], state: dict[str, Any
         "status": _text(state.get("status")),
         "phase": _text(state.get("current_phase")) or _newest_of(events, "phase"),
         "machine": machines[-1] if machines else None,
+        "agent": sessions[-1]["agent"] if sessions else None,
         "machines": sorted(set(machines)),
         "writers": sorted({newest.event["writer"], *[recorded["writer"] for recorded in events]}),
         "sessions": len(session_history(blocks)),

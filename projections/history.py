@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, TypedDict
 
 from faber_ledger.projections.fold import session_history
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from faber_ledger.ledger.events import Recorded
     from faber_ledger.projections.fold import Blocks
 
 
 class SessionSummary(TypedDict):
-    """A session; `newly_completed` are the phases that were not complete before it."""
+    """A session; `newly_completed` are the phases that were not complete before it.
+
+    `agent` and `agent_version` are the client's; null if no start in the log names them.
+    """
 
     session_id: str
+    agent: str | None
+    agent_version: str | None
     hostname: str | None
     platform: str | None
     started_at: str | None
@@ -25,7 +31,33 @@ class SessionSummary(TypedDict):
     artifacts_loaded: list[str]
 
 
-def summarize_sessions(blocks: Blocks) -> Iterator[SessionSummary]:
+class Agents:
+    """Which agent each session was of, by the starts that were noted."""
+
+    def __init__(self, events: Iterable[Recorded] = ()) -> None:
+        self._of: dict[str, tuple[str | None, str | None]] = {}
+        for recorded in events:
+            self.note(recorded)
+
+    def note(self, recorded: Recorded) -> None:
+        """Note the agent that a session's start names."""
+        event = recorded["event"]
+        if event["type"] == "session_started":
+            name, version = event.get("agent"), event.get("agent_version")
+            known = name if isinstance(name, str) else None, version if isinstance(version, str) else None
+            self._of[str(event.get("session_id"))] = known
+
+    def find(self, session_id: str | None) -> tuple[str | None, str | None]:
+        """Return a session's agent and its version."""
+        return self._of.get(session_id or "", (None, None))
+
+
+def agent_shown(agent: str | None, version: str | None = None) -> str:
+    """Return an agent for people, as `codex 0.169.0`; `-` for none."""
+    return " ".join(filter(None, [agent, version])) or "-"
+
+
+def summarize_sessions(blocks: Blocks, agents: Agents | None = None) -> Iterator[SessionSummary]:
     """Yield the sessions of a run, oldest first, without entries that an older tool left unreadable."""
     before: list[str] = []
     for entry in session_history(blocks):
@@ -34,8 +66,11 @@ def summarize_sessions(blocks: Blocks) -> Iterator[SessionSummary]:
         environment = entry.get("environment")
         where = environment if isinstance(environment, dict) else {}
         completed = _texts(entry.get("phases_completed"))
+        agent, version = agents.find(str(entry.get("session_id"))) if agents is not None else (None, None)
         yield {
             "session_id": str(entry.get("session_id")),
+            "agent": agent,
+            "agent_version": version,
             "hostname": where.get("hostname"),
             "platform": where.get("platform"),
             "started_at": entry.get("started_at"),

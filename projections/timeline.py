@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias, TypedDict
 
 from faber_ledger.projections.fold import Projector, artifacts_in_context, current_session, empty
-from faber_ledger.projections.history import Compactions, SessionSummary, summarize_sessions
+from faber_ledger.projections.history import Agents, Compactions, SessionSummary, summarize_sessions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -135,6 +135,7 @@ class _Course:
         self.lanes: dict[str, Lane] = {}
         self.is_compacting = False
         self.compactions = Compactions()
+        self.agents = Agents()
         self.stretches: list[Stretch] = []
         self.snapshot: tuple[Moment, str, int] | None = None
         self.completed: set[str] = set()
@@ -155,7 +156,9 @@ class _Course:
             last = (self.moment[0], self.moment[1] + 1)
             for _, span in self.present.values():
                 span["end"] = last
-            bars = [bar for one in summarize_sessions(self.projector.blocks) if (bar := self._bar(one, last))]
+            bars = [
+                bar for one in summarize_sessions(self.projector.blocks, self.agents) if (bar := self._bar(one, last))
+            ]
             if self.projector.open:
                 self._stretch(last, None, [], self.number)
         return {
@@ -184,6 +187,7 @@ class _Course:
             self.first = self.moment
         self._list(recorded, kind in MILESTONES)
         self.projector.apply(recorded)
+        self.agents.note(recorded)
         session_id = event.get("session_id")
         if isinstance(session_id, str):
             self._hear(kind, session_id, event)

@@ -61,6 +61,19 @@ def event_of(name: str | None) -> str | None:
     return None
 
 
+def agent_of(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the name and the version of the agent that runs this process, as `AI_AGENT` has both; each if known.
+
+    Claude Code sets `claude-code_2-1-330_harness`; for another agent `hooks.agents` sets the variable in this form.
+    """
+    name, _, rest = environ.get("AI_AGENT", "").partition("_")
+    if not name and "CLAUDE_CODE_SESSION_ID" not in environ:
+        return {}
+    name, version = "claude" if name in ("", "claude-code") else name, rest.partition("_")[0].replace("-", ".")
+    found = {"agent": name, "agent_version": version}
+    return {key: text for key, text in found.items() if text[:1].isalnum() and len(text) < 40 and text.isprintable()}
+
+
 class Answer:
     """What a hook call answers: `context` is for the agent, `message` one line that a start shows the user."""
 
@@ -73,6 +86,7 @@ class Call:
     """What a hook call says. Unknown fields and values are accepted; missing ones are None."""
 
     agent: str | None = None  # another agent than the client
+    limit: int | None = None  # how many bytes of a context it takes whole
 
     def __init__(self, hook: str, content: bytes, environ: Mapping[str, str]) -> None:
         """Read a delivery; `problem` says what was wrong with it, and the variables replace fields that it lacks.
@@ -83,6 +97,7 @@ class Call:
         self.problem: str | None = None
         self._values = self._read(content)
         self._environ = environ
+        self.pid = self._variable("CLAUDE_PID")  # the client's process, which older clients do not name
         self.sha256 = sha256(content).hexdigest()
         named = self.text("hook_event_name")
         event = event_of(named)
@@ -135,11 +150,6 @@ class Call:
         from faber_ledger.ledger.gate import HIDDEN  # no client's own id has other characters
 
         return HIDDEN.sub("\ufffd", found)
-
-    @property
-    def pid(self) -> str | None:
-        """The client's process id, which older clients do not name."""
-        return self._variable("CLAUDE_PID")
 
     @property
     def directory(self) -> str | None:

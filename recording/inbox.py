@@ -20,7 +20,7 @@ from faber_ledger.runs.run import inbox_path, quoted_form
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any, TypedDict, final
+    from typing import Any, NotRequired, TypedDict, final
 
     from faber_ledger.ledger.events import Draft, Environment
     from faber_ledger.recording.call import Checkout
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
         1970. `session_id` is for the session that the call may open. `word` is the client's source, trigger or reason.
         `summary` is the client's own, with its secrets; `has_summaries_in_git` says whether the log may hold it.
         `status`, `started_at` and `finished_at` are the run's. `checkout` is None outside git. `loads` are those of a
-        start that was answered and not recorded. The clone that records it is its writer: where the clone's folder
-        cannot be written, a hook does not know the clone's id.
+        start that was answered and not recorded. `by` is the agent, as `agent_of` returns it. The clone that records
+        it is its writer: where the clone's folder cannot be written, a hook does not know the clone's id.
         """
 
         inbox: int
@@ -68,6 +68,7 @@ if TYPE_CHECKING:
         finished_at: str | None
         seen: Seen | None
         loads: list[Draft] | None
+        by: NotRequired[dict[str, str]]
 
     @final
     class LeftFacts(TypedDict):
@@ -328,9 +329,10 @@ def _is_fact(fact: Any, shape: dict[str, Any]) -> bool:
 
 
 def _or_none(found: dict[str, Any]) -> dict[str, Any]:
-    """Return the shapes of the members that are an object or null."""
+    """Return the shapes of the members that are an object or null, and of one that earlier versions did not write."""
     shapes = {"checkout": CHECKOUT, "seen": SEEN}
-    return {name: (type(None),) if found[name] is None else shape for name, shape in shapes.items()}
+    by = {"by": dict.fromkeys(found["by"], TEXT)} if type(found.get("by")) is dict else {}
+    return by | {name: (type(None),) if found[name] is None else shape for name, shape in shapes.items()}
 
 
 def _has(value: Any, shape: Any) -> bool:

@@ -14,7 +14,7 @@ from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.encoding import sha256
 from faber_ledger.projections.fold import current_session, has_ended_for, open_sessions
 from faber_ledger.recording import sessions
-from faber_ledger.recording.call import checkout_after, checkout_at_start, read_environment
+from faber_ledger.recording.call import agent_of, checkout_after, checkout_at_start, read_environment
 from faber_ledger.recording.inbox import VERSION
 from faber_ledger.recording.sessions import infer_start, is_last_heard, was_seen_at_work
 from faber_ledger.runs import progress
@@ -86,6 +86,7 @@ def arrival_of(
         "digest": keyed_digest(run.root, call.sha256),
         "word": call.text(WORDS[call.hook]),
         "agent_id": call.text("agent_id"),
+        "by": agent_of(os.environ),
         "summary": summary,
         "has_summaries_in_git": has_summaries_in_git,
         "environment": read_environment(run.root, call.text("cwd")),
@@ -133,6 +134,8 @@ def facts_of(arrival: Arrival, view: View, writer: str, loads: list[Draft] | Non
         if unanswered is not None:  # this hook answers for the one that died, in its session
             given = _with_ids(arrival, view, [_of_session(load, unanswered) for load in loads or []], "load")
             return Decided([*_with_ids(arrival, view, facts), *given], has_moved=True)
+        if arrival.get("by", {}).get("agent", "claude") != "claude":
+            facts = []  # other agents send an end up to three times, or run two files of hooks: nothing to tell anybody
         decided = Decided(facts, is_repeated=True, has_moved=arrival["hook"] in ENDS and _is_new_here(arrival))
     elif arrival["agent_id"] is not None and arrival["hook"] != "PostCompact":
         decided = Decided(sessions.ignore_delivery(caller, delivery, "subagent"))
@@ -203,6 +206,7 @@ def _caller_of(arrival: Arrival, writer: str) -> Caller:
         "at": arrival["at"],
         "environment": arrival["environment"],
         "progress": arrival["progress"],
+        "by": arrival.get("by") or {},
     }
 
 

@@ -71,6 +71,7 @@ def leave_run(
                 "at": at,
                 "environment": None,
                 "progress": snapshot(recording.state),
+                "by": {},
             }
             facts: list[Draft] = []
             for name in open_sessions_of(recording.view, seen.client, writer):

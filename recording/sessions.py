@@ -18,7 +18,7 @@ from faber_ledger.projections.fold import (
     open_sessions,
     session_history,
 )
-from faber_ledger.recording.call import hostname
+from faber_ledger.recording.call import agent_of, hostname
 from faber_ledger.runs.clients import SeenClient
 from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.progress import snapshot
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from faber_ledger.runs.progress import Snapshot
 
     class Caller(TypedDict):
-        """Who asks for something to be recorded, where and when; `at` is in seconds since 1970."""
+        """Who asks for something to be recorded, where and when; `at` is in seconds since 1970, `by` the agent."""
 
         client: str | None
         pid: str | None
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         at: float
         environment: Environment | None
         progress: Snapshot
+        by: dict[str, str]
 
     Reason = Literal["compaction", "normal", "manual", "abandoned"]
     WhyIgnored = Literal["repeated", "subagent"]
@@ -67,6 +68,7 @@ def caller_of(
         "at": at,
         "environment": environment,
         "progress": snapshot(state),
+        "by": agent_of(environ),
     }
 
 
@@ -205,6 +207,10 @@ def open_session(
     }
     if delivery is not None:
         event["delivery"] = delivery
+    if "agent" in caller["by"]:
+        event["agent"] = caller["by"]["agent"]
+    if "agent_version" in caller["by"]:
+        event["agent_version"] = caller["by"]["agent_version"]
     drafts = [end_session(view, caller, name, "abandoned") for name in open_sessions(view.blocks)]
     drafts.append({"event": event, "client": caller["client"]})
     if inferred_at is not None:

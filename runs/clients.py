@@ -31,7 +31,8 @@ TEXT, TIME = (str,), (int, float)
 HEARD = (("client", TEXT, False), ("pid", TEXT, True), ("first_at", TIME, False), ("last_at", TIME, False))
 SESSION = (("client", TEXT, False), ("run_id", TEXT, False), ("root", TEXT, False), ("session_at", TIME, False))
 SESSION_ENDING = ".session"  # of the second file's name
-COMPACTED_ENDING = ".compacted"  # of the file of a client that was compacted, and sends no start after it
+DUE_ENDING = ".due"  # of the file of a client whose next prompt is a start
+DUE = (("source", TEXT, False),)
 
 
 class SeenClient:
@@ -221,23 +222,31 @@ def _changed_at(path: str) -> float | None:
     return status.st_mtime if stat.S_ISREG(status.st_mode) else None
 
 
-# Which clients wait for their packet: those that were compacted, and send no start after it
+# Which clients wait for their packet: those that send no start after a compaction, or take none with their start
 
 
-def note_compaction(root: str, client: str | None) -> None:
-    """Note that a client is about to be compacted; where that fails, the agent has no packet until its next start."""
+def note_due(root: str, client: str | None, source: str) -> None:
+    """Note that a client's next prompt is a start with this source; where that fails, it has no packet until a start.
+
+    Of a compaction that a client announces nothing else may be heard.
+    """
     path = client_path(root, client)
     if path is not None:
-        _write(root, path + COMPACTED_ENDING, {})
+        _write(root, path + DUE_ENDING, {"source": source})
 
 
-def take_compaction(root: str, client: str | None) -> bool:
-    """Return whether a client was noted, and forget it: of two calls at the same time, one gets it."""
+def take_due(root: str, client: str | None) -> str | None:
+    """Return the source of the start that a client's prompt is, and forget it; None for none.
+
+    Of two calls at the same time, one gets it.
+    """
     path = client_path(root, client)
-    if path is None:
-        return False
+    found = _read(path + DUE_ENDING, DUE) if path is not None else None
+    if path is None or found is None:
+        return None
     try:
-        os.unlink(path + COMPACTED_ENDING)
+        os.unlink(path + DUE_ENDING)
     except OSError:
-        return False
-    return True
+        return None
+    source: str = found["source"]
+    return source

@@ -13,7 +13,7 @@ import click
 
 from faber_ledger.cli.ui.output import json_option, json_text, no_pager_option, say, show, show_long, tell
 from faber_ledger.cli.ui.server import server_address, url_option
-from faber_ledger.cli.ui.words import project_labels, table
+from faber_ledger.cli.ui.words import project_labels, table, with_agents
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.command_errors import ServerUnavailable
 from faber_ledger.postgres.address import Address
@@ -22,7 +22,7 @@ from faber_ledger.postgres.project import choose_projects, list_projects
 from faber_ledger.postgres.server import Server, listening, open_server
 
 RETRY_SECONDS = 2.0
-COLUMNS = ("run", "work item", "machine", "phase", "status", "sessions", "open", "abandoned", "compactions")
+COLUMNS = ("run", "work item", "machine", "agent", "phase", "status", "sessions", "open", "abandoned", "compactions")
 LAST = ("last event", "")
 SHORT_WRITER = 8
 
@@ -43,7 +43,7 @@ class Answer(NamedTuple):
         head = (*(("project",) if with_project else ()), *COLUMNS, *LAST)
         labels = project_labels(self.names)
         rows = [(*((labels.get(run["project"], "-"),) if with_project else ()), *_cells(run)) for run in self.runs]
-        yield from table([head, *rows])
+        yield from table(with_agents([head, *rows], [run["agent"] for run in self.runs]))
         if self.has_more:
             yield "older runs are not shown: --limit N shows more"
 
@@ -166,6 +166,7 @@ def _cells(run: FleetRun) -> tuple[str, ...]:
         run["run_id"],
         run["work_id"] or "-",
         run["machine"] or last["writer"][:SHORT_WRITER],
+        run["agent"] or "-",
         run["phase"] or "-",
         run["status"] or "unknown",
         str(run["sessions"]),

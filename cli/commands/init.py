@@ -10,13 +10,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from faber_ledger.cli.setup.agents import (
-    EVENTS,
-    add_agent_hooks,
-    describe_agent_file,
-    describe_copilot_twice,
-    settings_of_copilot,
-)
+from faber_ledger.cli.setup.agents import EVENTS, add_agent_hooks, describe_agent_file
 from faber_ledger.cli.setup.git import (
     FILES,
     IGNORE_FILE,
@@ -266,12 +260,6 @@ class Hooks(NamedTuple):
 
 def _plan_hooks(root: str, scope: str, part: str | None, agent: str | None) -> Hooks:
     if agent is not None:
-        held = settings_of_copilot(root) if agent == "copilot" else []
-        if held:
-            shown = display_path(held[0], root)
-            return Hooks(
-                [], [f"no hooks of Copilot are written: it reads {shown} too, which has them"], has_settings=False
-            )
         changes, notes = add_agent_hooks(root, scope, agent)
         return Hooks(changes, [*notes, *_path_warnings()], has_settings=False)
     has_settings = part is None and not has_plugin_instead(root, scope)
@@ -282,8 +270,6 @@ def _plan_hooks(root: str, scope: str, part: str | None, agent: str | None) -> H
         return Hooks([], notes, has_settings=False)
     settings = settings_change(root, scope)
     notes += _warnings((settings.after or b"").decode(), root, scope)
-    if scope != "user":
-        notes += ["; ".join(one) for one in describe_copilot_twice(root, [settings.path])]
     return Hooks([settings], notes, has_settings=True)
 
 

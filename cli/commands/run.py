@@ -18,7 +18,7 @@ from faber_ledger.cli.ui.git_words import no_runs_text
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.progress import waiting_for
 from faber_ledger.cli.ui.which_run import run_argument
-from faber_ledger.cli.ui.words import events_shown, plural, table
+from faber_ledger.cli.ui.words import events_shown, plural, table, with_agents
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.command_errors import GitFailed, ServerUnavailable
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
@@ -40,7 +40,7 @@ KEPT = (
     "~ is a run whose files are not in this work tree: shown as this clone keeps it below the git directory;"
     " `faber-ledger run resume RUN` brings its files here"
 )
-COLUMNS = ("run", "status", "phase", "sessions", "open", "events", "last event")
+COLUMNS = ("run", "status", "phase", "sessions", "open", "agent", "events", "last event")
 
 
 @run.command("list", short_help="List the runs of this project.")
@@ -108,7 +108,7 @@ def _table(rows: list[dict[str, Any]], *, is_filtered: bool) -> Iterator[str]:
     if not rows:
         yield no_runs_text(find_root(os.getcwd()))
         return
-    yield from table([COLUMNS, *[_cells(row) for row in rows]])
+    yield from table(with_agents([COLUMNS, *[_cells(row) for row in rows]], [row["agent"] for row in rows]))
     for row in rows:
         for problem in filter(None, [row["problem"], row["ledger_problem"]]):
             yield f"{row['run_id']}: {problem}"
@@ -121,6 +121,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
         row["phase"] or "-",
         str(row["sessions"]),
         "yes" if row["open_session"] else "no",
+        row["agent"] or "-",
         "unreadable" if row["ledger_problem"] else str(row["events"]),
         row["last_event_at"] or "-",
     )

@@ -15,7 +15,7 @@ from faber_ledger.cli.sync.agreement import hint_at_remote
 from faber_ledger.cli.ui.git_words import in_git_data, in_git_line
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import choose_run, run_argument
-from faber_ledger.cli.ui.words import events_shown, plural, publishing_hint
+from faber_ledger.cli.ui.words import CLIENT, events_shown, plural, publishing_hint
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.command_errors import NoActiveRun
 from faber_ledger.ledger.disk import FileRefused
@@ -24,6 +24,7 @@ from faber_ledger.ledger.foreign import event_ids
 from faber_ledger.ledger.queries import Summary, summarize
 from faber_ledger.projections.difference import differing_blocks
 from faber_ledger.projections.fold import artifacts_in_context, blocks_of, entry_of, fold, newest_open, session_history
+from faber_ledger.projections.history import Agents, agent_shown
 from faber_ledger.recording import sessions
 from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.runs import state_file, state_write
@@ -136,6 +137,7 @@ def _data(run: Run, state: dict[str, Any], found: Found) -> dict[str, Any]:
         "current_phase": current_phase(state),
         "resume_point": resume_point(state),
         "sessions": found.blocks.get("sessions"),
+        "agent": found.log.agent if found.log else None,
         "context_metadata": found.blocks.get("context_metadata"),
         "events": found.log.events if found.log else 0,
         "not_in_file": found.missing,
@@ -246,6 +248,9 @@ def _session_text(run: Run, state: dict[str, Any], blocks: Blocks, *, has_log: b
     machine = host or "an unknown machine"
     with read_log(run) if has_log else nullcontext() as log:
         is_here = sessions.is_open_here(log, blocks, current, run.root)
+        start = log.start_of(current) if log is not None else None
+    agent, version = Agents([start] if start is not None else []).find(current)
+    machine += f" ({agent_shown(agent, version)})" if (agent, version) not in ((None, None), (CLIENT, None)) else ""
     if not is_here:
         return f"{current}, open on {machine} since {since} ({count} in all)"
     hint = f"; `faber-ledger session-save --run-id {run.run_id}` ends it" if is_finished else ""

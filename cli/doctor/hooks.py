@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from faber_ledger.cli.doctor.finding import Finding, file_fix
 from faber_ledger.cli.doctor.patient import Patient
-from faber_ledger.cli.setup.agents import EVENTS, describe_copilot_twice, list_agents, settings_of_copilot
+from faber_ledger.cli.setup.agents import EVENTS, list_agents, list_unreviewed
 from faber_ledger.cli.setup.hooks import describe_agents_alone, describe_both, describe_idle, settings_change
 from faber_ledger.cli.ui.changes import display_path
 from faber_ledger.cli.ui.words import plural
@@ -131,8 +131,10 @@ def check_agents(patient: Patient) -> Iterator[Finding]:
             what = f"{shown} has no hook for {', '.join(missing)}: what {file.agent} does then is not recorded"
             scope = " --scope user" if file.scope == "user" else ""
             yield Finding("warning", what, f"run `faber-ledger init --agent {file.agent}{scope}`")
-    for what, hint in describe_copilot_twice(patient.root, settings_of_copilot(patient.root)):
-        yield Finding("warning", what, hint)
+        unreviewed = list_unreviewed(file)
+        if unreviewed:
+            what = f"the hooks of {shown} for {', '.join(unreviewed)} were not reviewed: Codex runs none of these"
+            yield Finding("note", what, "start codex here and trust them; `codex exec` does not ask")
 
 
 def check_program(patient: Patient) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from math import inf
 from faber_ledger.cli.ui.words import duration
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.clock import utc_text
+from faber_ledger.projections.history import agent_shown
 from faber_ledger.projections.timeline import Bar, Lane, Moment, Span, Timeline
 
 WIDTH, GUTTER, MARGIN = 1200, 172, 14
@@ -220,7 +221,8 @@ def _session_title(bar: Bar) -> str:
     end = "still open" if bar["is_open"] else f"ended {_time(bar['end'])} ({one['end_reason'] or 'unknown'})"
     done = f"; completed {', '.join(one['newly_completed'])}" if one["newly_completed"] else ""
     loaded = f"; loaded {', '.join(one['artifacts_loaded'])}" if one["artifacts_loaded"] else ""
-    return f"{one['session_id']} on {bar['machine']}: started {_time(bar['start'])}, {end}, {length}{done}{loaded}"
+    by = f" by {agent_shown(one['agent'], one['agent_version'])}" if one["agent"] else ""
+    return f"{one['session_id']}{by} on {bar['machine']}: started {_time(bar['start'])}, {end}, {length}{done}{loaded}"
 
 
 def _times(start: Moment, end: Moment) -> str:

@@ -20,7 +20,7 @@ from faber_ledger.projections.fold import (
     entry_of,
     session_history,
 )
-from faber_ledger.projections.history import SessionSummary, summarize_sessions
+from faber_ledger.projections.history import Agents, SessionSummary, summarize_sessions
 from faber_ledger.projections.steps import Steps
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run
@@ -52,6 +52,7 @@ class PastEvents:
         self.moment = moment
         self.count = 0
         self.last: Recorded | None = None
+        self.agents = Agents()
         self.phase: str | None = None
         self.step: str | None = None
         self._later = False
@@ -63,6 +64,7 @@ class PastEvents:
             return False
         self.count += 1
         self.last = recorded
+        self.agents.note(recorded)
         event: dict[str, Any] = dict(recorded["event"])
         if "phase" in event:
             named = (event["phase"], event.get("step"))
@@ -108,7 +110,7 @@ class Replay:
         if wanted is not None:
             found = find_events(partial(read_log, self.run), EventQuery(session=wanted, types=("session_started",)))
             clients = {recorded["event"].get("session_id") for recorded in found}
-        for session in summarize_sessions(self.steps.blocks):
+        for session in summarize_sessions(self.steps.blocks, self.past.agents):
             if wanted is None or session["session_id"] == wanted or session["session_id"] in clients:
                 yield session
 
@@ -156,7 +158,7 @@ def state_at(run: Run, moment: Moment) -> tuple[dict[str, Any], Iterator[str]]:
         "phase": past.phase,
         "step": past.step,
         "blocks": projector.blocks,
-        "sessions": [session_data(session) for session in summarize_sessions(projector.blocks)],
+        "sessions": [session_data(session) for session in summarize_sessions(projector.blocks, past.agents)],
     }
     return data, _lines_at(past, projector.blocks)
 
@@ -172,7 +174,7 @@ def _lines_at(past: PastEvents, blocks: Blocks) -> Iterator[str]:
     yield ""
     yield f"phase:    {past.phase or 'unknown'}{f', step {past.step}' if past.step else ''}"
     yield from _state_lines(blocks)
-    yield from _session_lines(lambda: summarize_sessions(blocks))
+    yield from _session_lines(lambda: summarize_sessions(blocks, past.agents))
 
 
 def _session_lines(sessions: Callable[[], Iterator[SessionSummary]]) -> Iterator[str]:

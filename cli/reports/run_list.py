@@ -78,6 +78,7 @@ def _read_row(run: Run) -> Row:
         "phase": current_phase(state),
         "sessions": len(session_history(blocks)),
         "open_session": current_session(blocks),
+        "agent": log.agent if log else None,
         "events": log.events if log else 0,
         "last_event_at": log.last_at if log else None,
         "problem": problem,

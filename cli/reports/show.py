@@ -16,7 +16,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.ledger.redaction import effective_redactions
 from faber_ledger.projections.fold import fold
-from faber_ledger.projections.history import summarize_sessions
+from faber_ledger.projections.history import Agents, summarize_sessions
 from faber_ledger.projections.steps import Steps
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run
@@ -84,9 +84,10 @@ def _changes(log: Log, name: str) -> list[Change]:
 
 def describe_session(run: Run, session_id: str) -> tuple[dict[str, Any], list[str]]:
     """Describe a session: where and how long it ran, what it completed and loaded, and its events."""
-    with read_log(run) as log:
-        session = next((one for one in summarize_sessions(fold(log.stream())) if one["session_id"] == session_id), None)
     found = list(find_events(partial(read_log, run), EventQuery(session=session_id)))
+    with read_log(run) as log:
+        sessions = summarize_sessions(fold(log.stream()), Agents(found))
+        session = next((one for one in sessions if one["session_id"] == session_id), None)
     clients = sorted({recorded["client"] for recorded in found if recorded["client"]})
     writers = sorted({recorded["writer"] for recorded in found})
     data = {

@@ -16,7 +16,7 @@ from faber_ledger.ledger.checked import read_verified
 from faber_ledger.ledger.errors import LedgerError, NotWritable
 from faber_ledger.ledger.foreign import check_types
 from faber_ledger.projections.fold import Projector, empty
-from faber_ledger.projections.history import summarize_sessions
+from faber_ledger.projections.history import Agents, summarize_sessions
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.run import Run
 
@@ -33,8 +33,9 @@ CREATE TABLE events (
 CREATE INDEX events_type ON events (type);
 CREATE INDEX events_session_id ON events (session_id);
 CREATE TABLE sessions (
-  run_id TEXT NOT NULL, session_id TEXT NOT NULL, hostname TEXT, platform TEXT, started_at TEXT, ended_at TEXT,
-  seconds INTEGER, end_reason TEXT, newly_completed TEXT, artifacts_loaded TEXT, PRIMARY KEY (run_id, session_id)
+  run_id TEXT NOT NULL, session_id TEXT NOT NULL, agent TEXT, agent_version TEXT, hostname TEXT, platform TEXT,
+  started_at TEXT, ended_at TEXT, seconds INTEGER, end_reason TEXT, newly_completed TEXT, artifacts_loaded TEXT,
+  PRIMARY KEY (run_id, session_id)
 );
 CREATE VIEW runs AS SELECT run_id,
   max(CASE type WHEN 'run_started' THEN json_extract(payload, '$.workflow_id') END) AS workflow_id,
@@ -92,14 +93,15 @@ def _check_is_new(path: str) -> None:
 
 def _insert_run(connection: sqlite3.Connection, run: Run) -> int:
     """Insert one run into all tables, in one pass over its log; returns the number of its events."""
-    projector, count = Projector(empty()), 0
+    projector, agents, count = Projector(empty()), Agents(), 0
     with read_log(run) as log:
         check_types(log)
         for recorded in read_verified(log):
             projector.apply(recorded)
+            agents.note(recorded)
             count += 1
             _insert(connection, "events", {"run_id": run.run_id, **_event(recorded)})
-    for session in summarize_sessions(projector.blocks):
+    for session in summarize_sessions(projector.blocks, agents):
         ran = ran_seconds(session)
         about = {"run_id": run.run_id, "seconds": round(ran) if ran is not None else None}
         _insert(connection, "sessions", {**about, **session})

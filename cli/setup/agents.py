@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import tomllib
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -11,7 +13,6 @@ from faber_ledger.cli.ui.changes import display_path
 from faber_ledger.files.change import FileChange, read_file, read_inside
 from faber_ledger.files.json_edit import with_hook, without
 from faber_ledger.files.json_text import JsonText
-from faber_ledger.hooks.client_plugins import list_settings_with_hooks
 from faber_ledger.hooks.client_settings import HOOK_PROGRAM, MAX_BYTES, PROGRAM, keep_found, settings_path
 from faber_ledger.ledger.command_errors import SettingsInvalid
 from faber_ledger.ledger.disk import FileRefused, folder_around, read_regular
@@ -19,7 +20,8 @@ from faber_ledger.ledger.errors import LedgerError
 
 # Which there are
 
-# Each agent's events, with our name of the hook and its time-out in seconds. Codex allows an end no more than three.
+# Each agent's events, with our name of the hook and its time-out in seconds. Codex allows an end no more than three;
+# Gemini counts milliseconds.
 EVENTS = {
     "codex": {
         "SessionStart": ("session-start", 20),
@@ -33,12 +35,24 @@ EVENTS = {
         "userPromptTransformed": ("user-prompt", 20),
         "sessionEnd": ("session-end", 15),
     },
+    "gemini": {
+        "SessionStart": ("session-start", 20),
+        "PreCompress": ("pre-compact", 60),
+        "BeforeAgent": ("user-prompt", 20),
+        "SessionEnd": ("session-end", 15),
+    },
 }
-IN_PROJECT = {"codex": ".codex/hooks.json", "copilot": ".github/hooks/faber-ledger.json"}
+UNITS = {"gemini": 1_000}  # of a time-out in a second, where it is not in seconds
+IN_PROJECT = {
+    "codex": ".codex/hooks.json",
+    "copilot": ".github/hooks/faber-ledger.json",
+    "gemini": ".gemini/settings.json",
+}
 # The variable that moves a user's folder, that folder in the user's home, and the file in it.
 OF_USER = {
     "codex": ("CODEX_HOME", ".codex", "hooks.json"),
     "copilot": ("COPILOT_HOME", ".copilot", "hooks/faber-ledger.json"),
+    "gemini": ("", ".gemini", "settings.json"),
 }
 
 
@@ -78,6 +92,37 @@ def _list_paths(root: str) -> Iterator[tuple[str, str, str]]:
         path = agent_path(root, scope, agent)
         if scope == "user" or folder_around(path, [root]) is not None:
             yield scope, agent, path
+
+
+def list_unreviewed(file: AgentFile) -> list[str]:
+    """Return the events whose hooks in a file of Codex's were not reviewed: it runs none of these, and may say nothing.
+
+    What was reviewed is in its configuration, by file, event and place. A linked worktree has its own path there only
+    if it was reviewed itself, which Codex does not ask for: none of its events is returned.
+    """
+    is_linked = file.scope == "project" and os.path.isfile(os.path.join(_top_of(file.path), ".git"))
+    if file.agent != "codex" or is_linked:
+        return []
+    try:
+        content = read_regular(os.path.join(_home("codex"), "config.toml"), MAX_BYTES, follow=True)
+        reviewed = tomllib.loads(content.decode()).get("hooks", {}).get("state", {})
+    except (FileNotFoundError, NotADirectoryError):
+        reviewed = {}
+    except (FileRefused, OSError, ValueError, AttributeError):
+        return []  # nobody can tell
+    paths = {file.path, os.path.realpath(file.path)}
+    starts = {event: re.sub(r"(?<!^)(?=[A-Z])", "_", event).lower() for event in file.entries}
+    known = [name for name in reviewed if isinstance(name, str)] if isinstance(reviewed, dict) else []
+    return [
+        event
+        for event, word in starts.items()
+        if not any([name.startswith(f"{path}:{word}:") for name in known for path in paths])
+    ]
+
+
+def _top_of(path: str) -> str:
+    """Return the folder in which a project's file of Codex's lies."""
+    return os.path.dirname(os.path.dirname(path))
 
 
 def folders_of_user() -> set[str]:
@@ -122,10 +167,29 @@ def decode_agent_file(content: bytes, shown: str, agent: str) -> str:
 
 def agent_entry(agent: str, name: str, seconds: int) -> dict[str, Any]:
     """Return the entry of an agent's file that runs a hook of ours, with its time-out in seconds."""
-    command = f"command -v {HOOK_PROGRAM} >/dev/null 2>&1 || exit 0; exec {HOOK_PROGRAM} --agent {agent} {name}"
+    otherwise = _tell_user(agent) if name == "session-start" else "exit 0;"
+    return _entry(agent, name, seconds, otherwise)
+
+
+def _entry(agent: str, name: str, seconds: int, otherwise: str) -> dict[str, Any]:
+    command = f"command -v {HOOK_PROGRAM} >/dev/null 2>&1 || {otherwise} exec {HOOK_PROGRAM} --agent {agent} {name}"
     if agent == "copilot":
         return {"type": "command", "bash": command, "timeoutSec": seconds}
-    return {"hooks": [{"type": "command", "command": command, "timeout": seconds}]}
+    return {"hooks": [{"type": "command", "command": command, "timeout": seconds * UNITS.get(agent, 1)}]}
+
+
+def _tell_user(agent: str) -> str:
+    """Return what a start does without the program: where it was used before, it says what to do, in the agent's form.
+
+    Hooks run in the project's folder. Copilot shows its user nothing: the agent is asked to.
+    """
+    said = TO_DO[agent]
+    answer = {"additionalContext": f"Tell the user: {said}"} if agent == "copilot" else {"systemMessage": said}
+    return (
+        "{ { test -s .fractary/faber/.active-run-id || test -s .fractary/faber/runs/.active-run-id; }"
+        ' && git=$(git rev-parse --git-common-dir 2>/dev/null) && test -d "$git/faber-ledger"'
+        f" && echo '{json.dumps(answer)}'; exit 0; }};"
+    )
 
 
 def _is_ours(entry: object) -> bool:
@@ -134,10 +198,18 @@ def _is_ours(entry: object) -> bool:
 
 # Adding and removing
 
-EMPTY = {"codex": "{}\n", "copilot": '{\n  "version": 1\n}\n'}
+EMPTY = {"codex": "{}\n", "gemini": "{}\n", "copilot": '{\n  "version": 1\n}\n'}
 NEXT = {
-    "codex": "Codex runs no new hook before you have reviewed it: start it here and run /hooks",
+    "codex": "Codex runs no new hook before you have reviewed it, and `codex exec` does not ask: start it here and"
+    " trust them; a daemon that is already at work finds the program after `codex app-server daemon restart`",
     "copilot": "Copilot reads its hooks when it starts: start a new session of it",
+    "gemini": "Gemini reads its hooks when it starts, and names them in a warning once: start a new session of it",
+}
+LOST = "faber-ledger is not on PATH: this session of the active FABER run is not recorded. Put it on PATH, then "
+TO_DO = {
+    "codex": f"{LOST}run: codex app-server daemon restart",
+    "copilot": f"{LOST}start copilot again",
+    "gemini": f"{LOST}start gemini again",
 }
 
 
@@ -171,7 +243,7 @@ def remove_agent_hooks(root: str, scope: str) -> list[FileChange]:
         text = decode_agent_file(before, display_path(path, root), agent)
         for event, (name, seconds) in EVENTS[agent].items():
             held = JsonText(text).value.get("hooks", {}).get(event, [])
-            for number in reversed([at for at, entry in enumerate(held) if entry == agent_entry(agent, name, seconds)]):
+            for number in reversed([at for at, entry in enumerate(held) if _is_written(entry, agent, name, seconds)]):
                 text = without(text, ("hooks", event, number))
             if held and not JsonText(text).value["hooks"][event]:
                 text = without(text, ("hooks", event))
@@ -184,24 +256,12 @@ def remove_agent_hooks(root: str, scope: str) -> list[FileChange]:
     return found
 
 
+def _is_written(entry: object, agent: str, name: str, seconds: int) -> bool:
+    """Return whether an entry is one that this or an earlier `init` wrote."""
+    return entry in (agent_entry(agent, name, seconds), _entry(agent, name, seconds, "exit 0;"))
+
+
 def _runs(entry: object, agent: str, name: str) -> bool:
     """Return whether an entry runs one of our hooks, in any form."""
     command = rf"{PROGRAM}[ -]hook (?=[^;|&]*--agent[ =]{agent}\b)[^;|&]*(?<![\w-]){name}(?![\w-])"
     return re.search(command, str(entry)) is not None
-
-
-# Copilot, which reads the client's settings too
-
-
-def settings_of_copilot(root: str) -> list[str]:
-    """Return the client's settings files with our hooks, in any form, that Copilot reads too: those in the project."""
-    return [path for scope, path in list_settings_with_hooks(root) if scope != "user"]
-
-
-def describe_copilot_twice(root: str, settings: list[str]) -> Iterator[tuple[str, str]]:
-    """Say for each file of Copilot's own with our hooks that they run twice, and what to do."""
-    for file in list_agents(root) if settings else ():
-        if file.agent == "copilot":
-            shown = display_path(file.path, root)
-            what = f"{shown} and {display_path(settings[0], root)} both have the hooks: Copilot runs and records both"
-            yield what, f"remove the entries with `{PROGRAM}` from {shown}"

@@ -147,10 +147,8 @@ def describe_agents_alone(root: str, left: list[str]) -> tuple[str, str] | None:
     agents = list_agents(root)
     if not agents or len(left) < len(HOOKS) or list_plugins(root):
         return None
-    is_copilots = any([one.agent == "copilot" and one.scope == "project" for one in agents])
-    install = "`faber-ledger init --scope user`" if is_copilots else "`faber-ledger init`"  # it reads a project's
     named = [f"{display_path(one.path, root)} has the hooks of {one.agent}" for one in agents]
     return (
         f"{', '.join(named)}; the client itself has none: what it does is not recorded",
-        f"nothing if you do not use it here; else run {install}",
+        "nothing if you do not use it here; else run `faber-ledger init`",
     )

@@ -89,6 +89,11 @@ def _where(event: dict[str, Any]) -> str:
     return _and(", in {}", event["phase"])
 
 
+def _by(event: dict[str, Any]) -> str:
+    agent = event.get("agent")
+    return "" if agent in (None, "claude") else f" by {agent}{_and(' {}', event.get('agent_version'))}"
+
+
 def _adopted(event: dict[str, Any]) -> str:
     blocks = event["blocks"]  # canonical JSON, or redacted
     has_none = blocks.startswith("{") and '"session_id":"' not in blocks and '"current_session_id":"' not in blocks
@@ -116,7 +121,7 @@ TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     ),
     "run_adopted": _adopted,
     "session_started": lambda one: (
-        f"session started ({one['source']}) on {one['environment']['hostname']}{_where(one)}"
+        f"session started ({one['source']}){_by(one)} on {one['environment']['hostname']}{_where(one)}"
     ),
     "session_ended": lambda one: (
         f"session ended: {one['reason']}{_and(' (the client said: {})', one['client_reason'])}"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.projections.difference import MISSING, field_text, identity
+from faber_ledger.projections.history import agent_shown
 
 if TYPE_CHECKING:
     from faber_ledger.projections.difference import Change
@@ -85,7 +86,8 @@ def value_words(value: Any) -> str:
     return f"{ends[0]}{', '.join([*parts[:count], *more])}{ends[1]}"
 
 
-TITLES = ("session", "machine", "started", "ran", "ended", "newly completed", "loaded")
+CLIENT = "claude"  # the agent that is not named where all sessions are its
+TITLES = ("session", "machine", "agent", "started", "ran", "ended", "newly completed", "loaded")
 
 
 def session_data(session: SessionSummary) -> dict[str, Any]:
@@ -106,17 +108,28 @@ def session_lines(session: SessionSummary) -> Iterator[str]:
         if session["ended_at"]
         else "open"
     )
-    yield f"{session['session_id']} on {session['hostname'] or 'unknown'} ({session['platform'] or 'unknown'})"
+    by = agent_shown(session["agent"], session["agent_version"])
+    of = "" if by == "-" else f" by {by}"
+    yield f"{session['session_id']}{of} on {session['hostname'] or 'unknown'} ({session['platform'] or 'unknown'})"
     yield f"  started {session['started_at']}, {end}"
     yield f"  newly completed: {', '.join(session['newly_completed']) or 'none'}"
     yield f"  loaded: {', '.join(session['artifacts_loaded']) or 'none'}"
 
 
 def session_table(sessions: Callable[[], Iterable[SessionSummary]]) -> Iterator[str]:
-    """Return a table of sessions, one line each; nothing for none."""
+    """Return a table of sessions, one line each; nothing for none. Agents are a column where there are others."""
     found = list(sessions())
     ends = Counter([_end_of(session["session_id"]) for session in found])
-    yield from table([TITLES, *[_cells(session, ends) for session in found]]) if found else ()
+    rows = [TITLES, *[_cells(session, ends) for session in found]]
+    yield from table(with_agents(rows, [session["agent"] for session in found])) if found else ()
+
+
+def with_agents(rows: Sequence[tuple[str, ...]], agents: Iterable[str | None]) -> Sequence[tuple[str, ...]]:
+    """Return a table's rows, whose first has the titles, without the column of agents if all are the client itself."""
+    if any([agent not in (None, CLIENT) for agent in agents]):
+        return rows
+    at = rows[0].index("agent")
+    return [(*row[:at], *row[at + 1 :]) for row in rows]
 
 
 def _cells(session: SessionSummary, ends: Counter[str]) -> tuple[str, ...]:
@@ -124,6 +137,7 @@ def _cells(session: SessionSummary, ends: Counter[str]) -> tuple[str, ...]:
     return (
         end if ends[end] == 1 else session["session_id"],
         str(session["hostname"] or "unknown"),
+        agent_shown(session["agent"], session["agent_version"]),
         str(session["started_at"] or "unknown"),
         duration(ran_seconds(session)) if session["ended_at"] else "open",
         str(session["end_reason"] or "unknown") if session["ended_at"] else "-",

@@ -1,9 +1,10 @@
-"""`faber-ledger init --agent`: the hooks in Codex's and Copilot's files, and nothing of others touched."""
+"""`faber-ledger init --agent`: the hooks in other agents' files, and nothing of others touched."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -11,14 +12,16 @@ import pytest
 from support.project import Project
 from support.sizes import few, pair
 
-FILES = {"codex": ".codex/hooks.json", "copilot": ".github/hooks/faber-ledger.json"}
+FILES = {"codex": ".codex/hooks.json", "copilot": ".github/hooks/faber-ledger.json", "gemini": ".gemini/settings.json"}
 NAMES = {
     "codex": {"SessionStart", "PreCompact", "PostCompact", "SessionEnd"},
     "copilot": {"sessionStart", "preCompact", "userPromptTransformed", "sessionEnd"},
+    "gemini": {"SessionStart", "PreCompress", "BeforeAgent", "SessionEnd"},
 }
 FOREIGN = {
     "codex": '{ "hooks":  {"Stop": [{"hooks": [{"type": "command", "command": "é"}]}]} }\n',
     "copilot": '{"version":1,  "hooks": {"preCompact": [{"type": "command", "bash": "mine"}]}}\n',
+    "gemini": '{ "hooks":  {"BeforeTool": []}, "ui": {"theme": "é"} }\n',
 }
 
 
@@ -32,10 +35,11 @@ def test_the_file_has_the_documented_form_and_goes_with_uninstall(project: Proje
     assert not (project.root / ".claude").exists()
     for entries in found["hooks"].values():
         (entry,) = entries
-        (handler,) = entry["hooks"] if agent == "codex" else entries
-        text, seconds = ("command", "timeout") if agent == "codex" else ("bash", "timeoutSec")
+        (handler,) = entry["hooks"] if agent != "copilot" else entries
+        text, seconds = ("command", "timeout") if agent != "copilot" else ("bash", "timeoutSec")
         assert handler.keys() == {"type", text, seconds}
         assert f"exec faber-ledger-hook --agent {agent} " in handler[text]
+        assert (handler[seconds] >= 2_000) is (agent == "gemini")  # which counts milliseconds
         subprocess.run(["sh", "-c", handler[text]], env={"PATH": "/bin"}, check=True)  # without the program
     assert f"has the hooks of {agent}" in project.faber("doctor", "--json").stdout
     before = path.read_bytes()
@@ -43,6 +47,42 @@ def test_the_file_has_the_documented_form_and_goes_with_uninstall(project: Proje
     assert path.read_bytes() == before
     assert "git's settings stay" not in project.faber("uninstall").stdout
     assert not (project.root / FILES[agent].partition("/")[0]).exists()
+
+
+@pytest.mark.parametrize("agent", FILES)
+def test_a_start_without_the_program_tells_the_user_what_to_do(project: Project, agent: str) -> None:
+    assert project.faber("init", "--agent", agent).returncode == 0
+    text = json.loads((project.root / FILES[agent]).read_text())["hooks"]
+    (entry,) = text["sessionStart" if agent == "copilot" else "SessionStart"]
+    command = entry["bash"] if agent == "copilot" else entry["hooks"][0]["command"]
+    path = f"{project.root.parent}/bin"
+    os.mkdir(path)
+    for name in ("git", "sh"):
+        os.symlink(shutil.which(name) or "", f"{path}/{name}")
+    for is_active in (True, False):
+        done = subprocess.run(
+            ["sh", "-c", command], cwd=project.root, env={"PATH": path}, check=True, capture_output=True, text=True
+        )
+        assert done.stderr == ""
+        if not is_active:
+            assert done.stdout == ""
+            break
+        said = json.loads(done.stdout)["additionalContext" if agent == "copilot" else "systemMessage"]
+        assert "faber-ledger is not on PATH" in said
+        assert {"codex": "codex app-server daemon restart"}.get(agent, f"start {agent} again") in said
+        project.active_path.unlink()
+
+
+def test_an_entry_of_an_earlier_version_goes_with_uninstall(project: Project) -> None:
+    assert project.faber("init", "--agent", "codex").returncode == 0
+    path = project.root / FILES["codex"]
+    found = json.loads(path.read_text())
+    handler = found["hooks"]["SessionStart"][0]["hooks"][0]
+    call = "faber-ledger-hook --agent codex session-start"
+    handler["command"] = f"command -v faber-ledger-hook >/dev/null 2>&1 || exit 0; exec {call}"
+    path.write_text(json.dumps(found))
+    assert project.faber("uninstall").returncode == 0
+    assert "faber-ledger" not in (path.read_text() if path.exists() else "")
 
 
 @pytest.mark.parametrize("agent", FILES)
@@ -83,7 +123,7 @@ def test_a_file_of_another_form_is_left_as_it_is(project: Project, content: str,
 
 @pytest.mark.parametrize("agent", FILES)
 def test_the_users_own_file_is_used_with_scope_user(project: Project, agent: str, tmp_path: Path) -> None:
-    home = tmp_path / "agent-home"
+    home = tmp_path / "agent-home" if agent != "gemini" else Path(project.environment()["HOME"]) / ".gemini"
     variable = {f"{agent.upper()}_HOME": str(home)}
     done = project.faber("init", "--agent", agent, "--scope", "user", env=variable)
     assert f": hooks of {agent}\n" in done.stdout, done.stderr
@@ -93,16 +133,16 @@ def test_the_users_own_file_is_used_with_scope_user(project: Project, agent: str
     assert not home.exists()
 
 
-def test_copilot_gets_no_second_hooks_beside_the_clients(project: Project) -> None:
-    assert project.faber("init").returncode == 0
-    done = project.faber("init", "--agent", "copilot")
-    assert "it reads .claude/settings.json too" in done.stdout + done.stderr
-    assert not (project.root / FILES["copilot"]).exists()
-    assert project.faber("uninstall").returncode == 0
-    assert project.faber("init", "--agent", "copilot").returncode == 0
-    (project.root / ".github/hooks/other.json").write_text("{}")
-    done = project.faber("init", "--scope", "local")
-    assert ".claude/settings.local.json both have the hooks: Copilot runs and records both; remove" in done.stderr
+@pytest.mark.parametrize("is_own_first", [True, False])
+def test_copilots_hooks_stay_beside_the_clients(project: Project, is_own_first: bool) -> None:
+    """Each session of Copilot's is recorded once, whichever of the two files it comes from first."""
+    commands = [("init", "--agent", "copilot"), ("init",)]
+    for command in commands if is_own_first else commands[::-1]:
+        done = project.faber(*command)
+        assert done.returncode == 0, done.stderr
+    assert "--agent copilot" in (project.root / FILES["copilot"]).read_text()
+    assert "session-start" in (project.root / ".claude/settings.json").read_text()
+    assert findings(project, "hooks.agents") == []
 
 
 @pytest.mark.long
@@ -140,14 +180,24 @@ def findings(project: Project, check: str, **env: str) -> list[tuple[str, str]]:
     return [(one["level"], f"{one['what']}; {one['hint']}") for one in found]
 
 
-def test_the_users_file_of_copilot_beside_a_projects_settings_is_named(project: Project) -> None:
-    assert project.faber("init", "--agent", "copilot", "--scope", "user").returncode == 0
-    done = project.faber("init")
-    assert "/.copilot/hooks/faber-ledger.json and .claude/settings.json both have the hooks" in done.stderr
+def test_doctor_names_codexs_hooks_that_nobody_reviewed(project: Project) -> None:
+    home = Path(project.environment()["HOME"]) / ".codex"
+    done = project.faber("init", "--agent", "codex")
+    assert "codex app-server daemon restart" in done.stderr
+    path = project.root / FILES["codex"]
     ((level, what),) = findings(project, "hooks.agents")
-    assert level == "warning"
-    assert "Copilot runs and records both" in what
-    assert (Path(project.environment()["HOME"]) / ".copilot/hooks/faber-ledger.json").exists()
+    assert level == "note"
+    assert "for SessionStart, PreCompact, PostCompact, SessionEnd were not reviewed" in what
+    home.mkdir(parents=True)
+    events = ("session_start", "pre_compact", "post_compact", "session_end")
+    states = [f'[hooks.state."{path}:{event}:0:0"]\ntrusted_hash = "sha256:00"\n' for event in events]
+    (home / "config.toml").write_text("".join(states[:1]))
+    ((_, what),) = findings(project, "hooks.agents")
+    assert "for PreCompact, PostCompact, SessionEnd were not reviewed" in what
+    (home / "config.toml").write_text("".join(states))
+    assert findings(project, "hooks.agents") == []
+    (home / "config.toml").write_text("[")
+    assert findings(project, "hooks.agents") == []
 
 
 @pytest.mark.parametrize("agent", FILES)

@@ -114,6 +114,150 @@ def test_the_compression_that_gemini_announces_at_every_prompt_is_not_recorded(p
     assert [entry["end_reason"] for entry in project.history] == ["compaction"]
 
 
+@pytest.mark.parametrize(
+    ("agent", "start", "env", "shown"),
+    [
+        ("codex", "SessionStart.startup", {}, "codex 0.169.0"),
+        ("copilot", "sessionStart.new", {"COPILOT_CLI_BINARY_VERSION": "1.0.102"}, "copilot 1.0.102"),
+        ("gemini", "SessionStart.startup", {}, "gemini"),
+        ("cursor", "sessionStart", {}, "cursor 1.7.2"),
+    ],
+)
+def test_agent_and_version_are_recorded_and_shown(
+    project: Project, agent: str, start: str, env: dict[str, str], shown: str
+) -> None:
+    transcript = project.root.parent / "rollout.jsonl"
+    meta = {"type": "session_meta", "payload": {"originator": "codex_exec", "cli_version": "0.169.0"}}
+    transcript.write_text(json.dumps(meta, separators=(",", ":")) + "\n")
+    content = content_of(project, agent, start, transcript_path=str(transcript), cursor_version="1.7.2")
+    inherited = {"AI_AGENT": "claude-code_2-1-330_harness", **env}
+    hook(project, "--agent", agent, start.partition(".")[0], stdin=content, env=inherited)
+    name, _, version = shown.partition(" ")
+    (started,) = project.of_type("session_started")
+    assert (started["agent"], started.get("agent_version", "")) == (name, version)
+    page = printed(project, "timeline", "--output", "-")
+    assert f" by {shown} on " in page
+    for command in (
+        ("status",),
+        ("log",),
+        ("replay",),
+        ("replay", "--at", "2100-01-01T00:00:00Z"),
+        ("show", str(project.current)),
+    ):
+        assert shown in printed(project, *command), command
+    assert f"  {name}  " in printed(project, "run", "list")
+    assert json.loads(printed(project, "status", "--json"))["data"]["agent"] == name
+    assert json.loads(printed(project, "run", "list", "--json"))["data"][0]["agent"] == name
+
+
+def test_the_clients_sessions_are_recorded_as_its_own(project: Project) -> None:
+    hook(project, "session-start", stdin=b'{"session_id": "c-1", "source": "startup"}')
+    assert [one.get("agent") for one in project.of_type("session_started")] == [None]
+    env = {"AI_AGENT": "claude-code_2-1-330_harness"}
+    hook(project, "session-start", stdin=b'{"session_id": "c-2", "source": "startup"}', env=env)
+    started = project.of_type("session_started")[-1]
+    assert (started["agent"], started["agent_version"]) == ("claude", "2.1.330")
+    assert "agent" not in printed(project, "replay")
+    assert "(claude 2.1.330)" in printed(project, "status")
+
+
+def test_a_command_in_an_agents_shell_knows_its_session(project: Project) -> None:
+    deliver(project, "codex", "SessionStart.startup", session_id="codex-1")
+    (session_id,) = [entry["session_id"] for entry in project.history]
+    env = {"CODEX_SESSION_ID": "codex-1", "CODEX_VERSION": "0.169.0"}
+    printed(project, "session-load", env=env)
+    assert project.current == session_id
+    printed(project, "session-load", env={**env, "CODEX_SESSION_ID": "codex-2"})
+    assert len(project.history) == 2
+    started = project.of_type("session_started")[-1]
+    assert (started["agent"], started["agent_version"]) == ("codex", "0.169.0")
+
+
+def printed(project: Project, *arguments: str, env: Mapping[str, str | None] | None = None) -> str:
+    done = run_command(
+        [COMMAND, *arguments], cwd=project.root, env=project.environment(env), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return str(done.stdout)
+
+
+@pytest.mark.parametrize("source", ["clear", "resume"])
+def test_gemini_gets_the_packet_of_a_deaf_start_with_its_next_prompt(project: Project, source: str) -> None:
+    assert json.loads(deliver(project, "gemini", "SessionStart.startup", source=source)) == {}
+    (row,) = json.loads(printed(project, "run", "list", "--json"))["data"]
+    assert row["sessions"] == 0  # nothing was given yet
+    packet = packet_in("gemini", deliver(project, "gemini", "BeforeAgent"), is_prompt=True)
+    assert project.run_id in packet
+    assert [one["source"] for one in project.of_type("session_started")] == [source]
+    assert project.of_type("context_reloaded")
+    assert json.loads(deliver(project, "gemini", "BeforeAgent")) == {}
+    assert len(project.history) == 1
+
+
+def test_an_end_before_the_first_prompt_ends_no_earlier_session(project: Project) -> None:
+    deliver(project, "gemini", "SessionStart.startup")
+    deliver(project, "gemini", "SessionEnd.exit")
+    before = project.events
+    deliver(project, "gemini", "SessionStart.startup", source="resume")
+    deliver(project, "gemini", "SessionEnd.exit")
+    assert project.events == before
+
+
+def test_three_ends_at_one_exit_are_one(project: Project) -> None:
+    deliver(project, "gemini", "SessionStart.startup")
+    for second in range(3):
+        deliver(project, "gemini", "SessionEnd.exit", timestamp=f"2026-01-05T15:00:0{second}.000Z")
+    assert len(project.of_type("session_ended")) == 1
+    assert project.of_type("delivery_ignored") == []
+    assert [entry["end_reason"] for entry in project.history] == ["normal"]
+
+
+COPILOTS = {"COPILOT_CLI": "1", "COPILOT_PROJECT_DIR": "ROOT", "COPILOT_CLI_BINARY_VERSION": "1.0.102"}
+
+
+def test_copilot_gets_its_packet_by_the_hooks_of_the_clients_settings(project: Project) -> None:
+    env = COPILOTS | {"COPILOT_PROJECT_DIR": str(project.root)}
+    start = {"hook_event_name": "SessionStart", "session_id": "copilot-1", "source": "new", "cwd": str(project.root)}
+    done = hook(project, "session-start", stdin=json.dumps(start).encode(), env=env)
+    assert project.run_id in packet_in("copilot", done.output.decode())
+    assert [one["agent"] for one in project.of_type("session_started")] == ["copilot"]
+    end = {"hook_event_name": "SessionEnd", "session_id": "copilot-1", "reason": "complete", "cwd": str(project.root)}
+    hook(project, "session-end", stdin=json.dumps(end).encode(), env=env)
+    assert [entry["end_reason"] for entry in project.history] == ["normal"]
+
+
+@pytest.mark.parametrize("is_own_first", [True, False])
+def test_one_session_from_two_files_of_copilots_is_recorded_once(project: Project, is_own_first: bool) -> None:
+    env = COPILOTS | {"COPILOT_PROJECT_DIR": str(project.root)}
+    answers = []
+    for ours, theirs, event, word in (
+        ("session-start", "sessionStart", "SessionStart", {"source": "new"}),
+        ("session-end", "sessionEnd", "SessionEnd", {"reason": "user_exit"}),
+    ):
+        own = {"sessionId": "copilot-1", "timestamp": 1795487511723, "cwd": str(project.root), **word}
+        named = {"hook_event_name": event, "timestamp": "2026-11-24T02:40:12.712Z", "session_id": "copilot-1"}
+        calls = [(("--agent", "copilot", theirs), own), ((ours,), named | {"cwd": str(project.root), **word})]
+        for words, content in calls if is_own_first else calls[::-1]:
+            answers.append(hook(project, *words, stdin=json.dumps(content).encode(), env=env).output.decode())
+    assert [bool(answer) for answer in answers] == [True, False, False, False]
+    assert project.run_id in packet_in("copilot", answers[0])
+    assert [entry["end_reason"] for entry in project.history] == ["normal"]
+    assert project.of_type("delivery_ignored") == []
+
+
+def test_a_packet_for_codex_has_at_most_ten_thousand_bytes(project: Project) -> None:
+    for number in range(40):
+        printed(project, "note", f"{number}: " + "再試行の上限を決める。" * 60)
+    project.write("specs/WORK-00258-session-ledger.md", "# 仕様\n\n" + "再試行の上限を決める。\n" * 700)
+    errors = [{"phase": "build", "step": "implement", "message": "再試行の上限。" * 40}]
+    project.change_state(artifacts={"spec_path": "specs/WORK-00258-session-ledger.md"}, errors=errors)
+    whole = packet_in("gemini", deliver(project, "gemini", "SessionStart.startup"))
+    assert len(whole.encode()) > 10_000
+    packet = packet_in("codex", deliver(project, "codex", "SessionStart.startup", session_id="c-2"))
+    assert 5_000 < len(packet.encode()) <= 9_500
+    assert packet.endswith("end of the FABER context\n")
+
+
 def test_cursor_gets_the_packet_at_a_start_alone(project: Project) -> None:
     assert project.run_id in packet_in("cursor", deliver(project, "cursor", "sessionStart"))
     assert deliver(project, "cursor", "preCompact.auto") == ""

@@ -116,9 +116,9 @@ def test_each_run_says_who_works_on_what(project: Project, database: Database, m
     ]
     every: dict[str, Any] = {"project": FIRST, "writers": ["5f" * 16]}
     assert found["runs"] == [
-        {**every, "machines": ["laptop"], "open_sessions": ["b-1x"]},
-        {**every, "machines": ["desktop", "laptop"], "open_sessions": []},
-        {**every, "machines": [], "open_sessions": []},
+        {**every, "agent": None, "machines": ["laptop"], "open_sessions": ["b-1x"]},
+        {**every, "agent": None, "machines": ["desktop", "laptop"], "open_sessions": []},
+        {**every, "agent": None, "machines": [], "open_sessions": []},
     ]
 
 

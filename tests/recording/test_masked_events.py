@@ -36,7 +36,7 @@ NAMES = {
     *("type", "kind", "given", "severity", "code", "mode", "status", "trigger", "source", "loaded_at", "hook"),
     *("run_id", "workflow_id", "work_id", "session_id", "artifact_id", "agent_id", "also_loaded", "event_id"),
     *("phase", "phases_completed", "step", "branch", "cwd", "hostname", "platform", "pid", "git_commit", "commit"),
-    *("digest", "sha256"),
+    *("digest", "sha256", "agent", "agent_version"),
     "blocks",  # of a run that is adopted: they are in git already, and the projection shows them
 }
 
