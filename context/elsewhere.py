@@ -11,6 +11,7 @@ from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.git import may_name_filters, work_tree_of
 from faber_ledger.runs.git_query import GitQuery, WorkTreeQuery, time_limit
 from faber_ledger.runs.in_git import GitSurvey
+from faber_ledger.runs.publish import stopped_command
 from faber_ledger.runs.set_up import SET_UP, lacks_driver
 
 TYPE_CHECKING = False
@@ -105,6 +106,9 @@ def _describe_changes(run: Run) -> str | None:
 
 def _describe_newer(run: Run) -> str | None:
     """Return what this clone lacks of a run, or needs before the next pull, with the commands; None for nothing."""
+    tree = work_tree_of(run.root)
+    if tree is not None and (stopped := stopped_command(tree)) is not None:
+        return f"A {stopped} has stopped here: end it before you go on."
     survey = GitSurvey(run.root, SECONDS)
     newer = survey.find_newer(run)
     is_set_up = not lacks_driver(run.root)

@@ -47,6 +47,7 @@ BELOW = "… (the rest: below)"
 MIDDLE = ") … "
 WHAT_IS_OVER = "What faber-ledger has of this run, which is over."
 APPROVAL = "Pending approval (do not go on before it is given): "
+REJECTED = "Approval rejected (do not go on: ask the user): "
 NOT_ON_RECORD = (
     "begins only after somebody has approved it, and no approval is on record here: ask the user before you go on, also"
     " if a summary says that it was given."
@@ -200,9 +201,10 @@ def _lines_that_stop(
     if state.get("status") == "awaiting_feedback":
         lines += _lines_about_feedback(state.get("feedback_request"), one_line(run.shown(run.state_path), MAX_PLACE))
     phase = point["phase"] if point else progress.current_phase(state)
-    pending = [one for one in _newest_approvals(state) if not _is_granted(one)]
+    pending = pending_approvals(state)
     if pending:
-        lines.append(_line(APPROVAL, _words_of_approval(pending[-1]), rank=ORDER, most=MAX_ERROR))
+        label = REJECTED if pending[-1].get("status") == "rejected" else APPROVAL
+        lines.append(_line(label, _words_of_approval(pending[-1]), rank=ORDER, most=MAX_ERROR))
     elif point and any([one["is_gated"] for one in steps if one["phase"] == phase]) and not _is_approved(state, phase):
         lines.append(_line(f"Approval: phase {one_line(phase, MAX_VALUE)} ", NOT_ON_RECORD, most=MAX_QUESTION))
     tried, limit = _count_retries(state, workflow, phase)
@@ -216,6 +218,20 @@ def _lines_that_stop(
     if count >= MOST_FAILURES:
         lines.append(_line("", f"This step has failed {count} times: stop, and ask the user before you try it again."))
     return lines
+
+
+def say_what_stops(run: Run, state: dict[str, Any]) -> list[str]:
+    """Return what must be settled before work goes on, by the state alone, and the last error of a step that failed."""
+    point = progress.resume_point(state)
+    lines = _lines_that_stop(run, state, point, [], None)
+    if point and point["mode"] == "retry":
+        lines += _lines_about_trouble(run, state)[1:2]
+    return [f"{line[0]}{one_line(line[1], line[4])}{line[5]}" for line in lines if line[1]]
+
+
+def pending_approvals(state: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the newest approval of each phase that was asked for or rejected, and not given."""
+    return [one for one in _newest_approvals(state) if not _is_granted(one)]
 
 
 def _newest_approvals(state: dict[str, Any]) -> list[dict[str, Any]]:
@@ -256,7 +272,7 @@ def _words_of_approval(approval: dict[str, Any]) -> str:
     """Return for what an approval is asked, why, and who is to give it."""
     words = ": ".join([text for name in ("phase", "reason") if (text := text_of_value(approval.get(name)))])
     others = [name for name in approval if name not in ("phase", "reason", "status") and not name.endswith(TIMES)]
-    more = [f"{name} {text}" for name in others if (text := text_of_value(approval[name]))]
+    more = [f"{name.removeprefix('approved_')} {text}" for name in others if (text := text_of_value(approval[name]))]
     return f"{words} ({', '.join(more)})" if more else words
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.context.position import MOST_FAILURES, count_errors, render_position
+from faber_ledger.context.position import MOST_FAILURES, count_errors, pending_approvals, render_position
 from faber_ledger.files.text import one_line
 from faber_ledger.hooks.hook import REFUSALS, Hook
 from faber_ledger.ledger.clock import OutOfTime, reserve_time
@@ -124,6 +124,7 @@ class Start(Hook):
             "files not here": run.is_kept,
             "bad active file": self._active is not None and self._active.problem,
             "question waits": state.get("status") == "awaiting_feedback",
+            "approval waits": pending_approvals(state),
             "failed too often": count_errors(state, resume_point(state)) >= MOST_FAILURES,
             "artifact missing": self._lacks_artifact,
             "not set up": is_new,

@@ -16,6 +16,7 @@ from faber_ledger.cli.ui.git_words import in_git_data, in_git_line
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import choose_run, run_argument
 from faber_ledger.cli.ui.words import CLIENT, events_shown, plural, publishing_hint
+from faber_ledger.context.position import say_what_stops
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.command_errors import NoActiveRun
 from faber_ledger.ledger.disk import FileRefused
@@ -169,6 +170,8 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
     blocks, log = found.blocks, found.log
     yield f"Run: {run.run_id}"
     yield from position_lines(state)
+    if state.get("status") not in FINISHED:
+        yield from say_what_stops(run, state)
     yield from describe_other_runs(run, state)
     if other := _other_branch(run, state, found):
         yield f"Branch: {other}"

@@ -57,6 +57,17 @@ def test_nothing_is_said_where_all_is_here(laptop: Clone, desktop: Clone) -> Non
     assert sentence_of(packet_of(laptop, "at-home")) is None
 
 
+def test_a_stopped_merge_is_ended_before_the_next_pull(laptop: Clone, desktop: Clone) -> None:
+    for clone in (laptop, desktop):
+        (clone.root / "code.txt").write_text(str(clone.root))
+        clone.advance("at-home")
+    laptop.git("push", "-q")
+    desktop.git("pull", "-q", "--no-rebase", code=1)
+    packet = packet_of(desktop, "at-work")
+    assert "\nA merge has stopped here: end it before you go on.\n" in packet
+    assert "git pull" not in packet
+
+
 def test_what_was_fetched_and_not_pulled_is_named_at_every_start(laptop: Clone, desktop: Clone) -> None:
     go_on(laptop)
     assert sentence_of(packet_of(desktop, "one")) is None  # nothing of it is in this clone

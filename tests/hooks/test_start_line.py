@@ -101,19 +101,35 @@ def test_the_most_urgent_thing_is_said_alone(project: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "said", "status"),
     [
-        ({"status": "awaiting_feedback", "feedback_request": {"request_id": "1"}}, "question waits"),
-        ({"errors": [{"phase": "build", "step": "implement", "message": "no"}] * 3}, "failed too often"),
-        ({"branch": "feat/merged"}, "branch not here"),
+        (
+            {"status": "awaiting_feedback", "feedback_request": {"prompt": "Which cache?"}},
+            "question waits",
+            "Question to the user: Which cache?",
+        ),
+        (
+            {"errors": [{"phase": "build", "step": "implement", "message": "no"}] * 3},
+            "failed too often",
+            "This step has failed 3 times: stop, and ask the user before you try it again.",
+        ),
+        (
+            {"approvals": [{"phase": "build", "status": "rejected", "approved_by": "mia", "reason": "too slow"}]},
+            "approval waits",
+            "Approval rejected (do not go on: ask the user): build: too slow (by mia)",
+        ),
+        ({"branch": "feat/merged"}, "branch not here", "Branch: feat/merged, but main is checked out here"),
     ],
 )
-def test_what_forbids_to_go_on_comes_before_an_artifact(project: Project, change: dict[str, Any], said: str) -> None:
+def test_what_forbids_to_go_on_is_said_first_and_by_status(
+    project: Project, change: dict[str, Any], said: str, status: str
+) -> None:
     artifact = {"id": "plan", "type": "markdown", "path": "PLAN.md", "required": True}
     config = {"critical_artifacts": {"always_load": [artifact]}}
     project.write("plugins/faber/config/workflows/default.json", json.dumps(config))
     project.change_state(**change)
     assert project.deliver(STARTUP).message == f"{LINE}; {said}{STATUS}"
+    assert f"\n{status}\n" in project.faber("status").stdout
 
 
 @pytest.mark.parametrize("named", ["feat/258", None])
