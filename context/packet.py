@@ -57,7 +57,7 @@ MAX_OUTLINED = 250_000  # characters that all outlines of a packet together read
 LONG_STATE = 100_000  # characters of a state that is not tried as a whole
 MAX_PATH = 160
 LIST_HEAD = "\nNot in this text:\n"
-WRITES = ". You write it, as the protocol says; faber-ledger does not"
+WRITES = ". Read it, write it as the protocol says; faber-ledger does not"
 READING_HEAD = "\nRead these now: "
 ALL_LISTED = "`faber-ledger session-load --dry-run` lists them"
 FETCH = "/fractary-work:issue-fetch"
@@ -142,7 +142,7 @@ def list_more(run: Run, state: dict[str, Any], parts: list[Part], budget: int) -
 
 BROKE_OFF = (
     "No end was recorded of the session before this conversation: if somebody may still work there, ask the user; else"
-    " `git status` and `git log` show what it left."
+    " `git log`, and `git status` in its work tree, show what it left."
 )
 
 

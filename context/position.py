@@ -81,15 +81,14 @@ def render_position(
     stops = _lines_that_stop(run, state, point, steps, workflow)
     place, is_elsewhere = _line_about_place(run, state)
     failures = _count_failures(state, workflow, point)
-    label = "What to do, unless the protocol says otherwise there: " if failures > 1 and on_failure else "What to do: "
+    label = "What to do then: " if stops else "What to do: "
+    if failures > 1 and on_failure:
+        label = "What to do, unless the protocol says otherwise there: "
     about_step, asks_for = _lines_about_step(state, point, steps, label)
     lines = [
         *_lines_about_run(run, state, point, workflow, on_failure),
+        *[_line("", sentence, most=MAX_QUESTION, least=MAX_QUESTION) for sentence in before or []],
         *([place] if is_elsewhere else []),
-        *[
-            _line("Then: " if is_elsewhere and not at else "", sentence, most=MAX_QUESTION, least=MAX_QUESTION)
-            for at, sentence in enumerate(before or [])
-        ],
         *stops,
         *about_step,
         *([] if is_elsewhere else [place]),

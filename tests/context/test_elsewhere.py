@@ -58,13 +58,14 @@ def test_nothing_is_said_where_all_is_here(laptop: Clone, desktop: Clone) -> Non
 
 
 def test_a_stopped_merge_is_ended_before_the_next_pull(laptop: Clone, desktop: Clone) -> None:
-    for clone in (laptop, desktop):
-        (clone.root / "code.txt").write_text(str(clone.root))
-        clone.advance("at-home")
+    desktop.faber("run", "resume", RUN, "--yes")
+    for number, clone in enumerate((laptop, desktop)):
+        (clone.root / "code.txt").write_text(str(number))
+        clone.advance(f"at-home-{number}")
     laptop.git("push", "-q")
     desktop.git("pull", "-q", "--no-rebase", code=1)
     packet = packet_of(desktop, "at-work")
-    assert "\nA merge has stopped here: end it before you go on.\n" in packet
+    assert "A merge has stopped here: end it before you go on." in packet
     assert "git pull" not in packet
 
 

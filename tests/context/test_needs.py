@@ -112,7 +112,7 @@ def test_a_run_that_waits_for_an_answer_reads_about_feedback(project: Project) -
 
 
 def test_every_packet_says_who_writes_the_state(project: Project) -> None:
-    said = "state.json (what stands above is left out). You write it, as the protocol says; faber-ledger does not\n"
+    said = "state.json (what stands above is left out). Read it, write it as the protocol says; faber-ledger does not\n"
     assert said in packet_of(project, current_phase="build")
 
 

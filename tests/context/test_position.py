@@ -154,7 +154,7 @@ def test_the_short_facts_of_the_position_are_not_in_the_state_again(project: Pro
         ),
         (
             {"current_phase": "release"},
-            "on, also if a summary says that it was given.\nPhase: release\nWhat to do: step core-merge-pr",
+            "on, also if a summary says that it was given.\nPhase: release\nWhat to do then: step core-merge-pr",
         ),
         ({"current_phase": "release", "current_step": "core-cleanup-worktree"}, "After it: nothing, the run is com"),
         (
@@ -197,14 +197,14 @@ def test_an_approval_that_is_not_on_record_is_asked_for_first(
     said = position_in(project, current_phase="release", current_step="core-merge-pr", **state)
     asked = "\nApproval: phase release begins only after somebody has approved it, and no approval is on record here: "
     assert (asked in said) == (not is_known)
-    assert said.find("ask the user before you go on.\n") < said.index("What to do: Merge")
+    assert said.find("ask the user before you go on.\n") < said.index("What to do")
 
 
 def test_who_is_to_approve_is_said_before_what_to_do(project: Project) -> None:
     waiting = {"phase": "release", "reason": "guarded autonomy", "approver": "maria", "requested_at": "2026-01-09"}
     said = position_in(project, current_phase="release", pending_approvals=[waiting])
     line = "Pending approval (do not go on before it is given): release: guarded autonomy (approver maria)\n"
-    assert 0 < said.find(line) < said.index("What to do: ")
+    assert 0 < said.find(line) < said.index("What to do then: ")
     assert "on record" not in said
 
 
@@ -228,7 +228,7 @@ def test_a_step_that_failed_three_times_is_the_users_to_try(project: Project, co
     failed, other = {"phase": "build", "step": "implement", "error": "red"}, {"phase": "build", "step": "scaffold"}
     said = position_in(project, current_step="implement", errors=[other, *[failed] * count])
     stop = f"\nThis step has failed {count} times: stop, and ask the user before you try it again.\n"
-    assert (0 < said.find(stop) < said.index("\nWhat to do: ")) == stops
+    assert (0 < said.find(stop) < said.index("\nWhat to do")) == stops
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_an_approval_counts_for_its_phase_and_the_newest_wins(
     ]
     for state in ({"approvals": made}, {"pending_approvals": made[:1], "approvals": made[1:]}):
         said = position_in(project, current_phase="release", **{"pending_approvals": [], **state})
-        assert ("pproval" not in said.partition("What to do: ")[0]) == is_granted
+        assert ("pproval" not in said.partition("What to do")[0]) == is_granted
 
 
 def test_a_wrong_branch_is_said_before_what_to_do(project: Project) -> None:
@@ -264,7 +264,7 @@ def test_a_wrong_branch_is_said_before_what_to_do(project: Project) -> None:
     assert 0 < said.find("Branch: feature/258, but `main` is checked out here") < said.index("What to do: ")
     project.deliver(STARTUP, client="who breaks off", pid=None)
     packet = packet_of(project)
-    assert 0 < packet.find("\nBranch: feature/258") < packet.find("\nThen: No end was recorded of the session before ")
+    assert 0 < packet.find("\nNo end was recorded of the session before ") < packet.find("\nBranch: feature/258")
 
 
 def test_how_often_a_step_failed_is_said(project: Project) -> None:
@@ -298,10 +298,10 @@ def test_a_pending_question_is_asked_before_the_run_goes_on(project: Project) ->
     said = position_in(project, status="awaiting_feedback", current_step="implement", feedback_request=request)
     assert "Status: awaiting_feedback (do not go on before the question below is answered)\n" in said
     question = "Question to the user (fb-1, approval): Approve the design?\nPossible answers: yes; no\n"
-    place = "Phase: build\nStep: implement\nGo on at: architect:refine-spec\nWhat to do: Critically review"
+    place = "Phase: build\nStep: implement\nGo on at: architect:refine-spec\nWhat to do then: Critically review"
     assert question + place in said
     project.change_state(feedback_request=None)
-    assert "Phase: build\nStep: implement\nWhat to do: Implement" in position_in(project)  # no other point to go on at
+    assert "Phase: build\nStep: implement\nWhat to do then: Implement" in position_in(project)  # no other point to go on at
 
 
 @pytest.mark.parametrize(
@@ -396,7 +396,7 @@ def test_a_long_note_goes_on_below_the_position(project: Project) -> None:
 def test_the_next_conversation_hears_of_a_broken_session_at_each_start(project: Project) -> None:
     said = (
         "\nNo end was recorded of the session before this conversation: if somebody may still work there, ask the"
-        " user; else `git status` and `git log` show what it left.\n"
+        " user; else `git log`, and `git status` in its work tree, show what it left.\n"
     )
     first = [project.deliver(STARTUP, client="one"), project.deliver(STARTUP, client="one")]
     assert [said in (answer.packet or "") for answer in first] == [False, False]

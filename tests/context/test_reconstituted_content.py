@@ -129,7 +129,7 @@ def test_the_text_has_the_content_and_the_most_important_first(project: Project)
         "Approve the design?",
         "Possible answers: yes; no\n",
         "Phase: build\n",
-        "What to do: ",
+        "What to do then: ",
         'With the question: {"options": ["yes", "no"], "why": "ADR 3"}\n',
         "Last error among the events: [2025-12-06T18:02:00Z] step_error at build:implement: tests failed: 3\n",
         "\n## Decisions",
