@@ -107,14 +107,19 @@ def pack(
         **artifacts.body_sections(),
         "also": (3, 0, units(more), lambda limit: _also_text(also or [], limit)),
     }
+    text = _fill(sections, artifacts, room)
+    return plain(clip(text, room) + END if room > 0 else clip(END, budget)), artifacts.given
+
+
+def _fill(sections: dict[str, Section], artifacts: Artifacts, room: int) -> str:
+    """Return the text of the sections in so much room; what is to be read takes room only if something is lacking."""
     limits = _share(sections if artifacts.is_reserving else {**sections, "reading": NOTHING}, room)
     if not artifacts.is_reserving and artifacts.are_lacking(limits):
         limits = _share(sections, room)
     late = ("list", "reading")  # they name what has no room
     drawn = {name: section[3](limits[name]) for name, section in sections.items() if name not in late}
     drawn |= {name: sections[name][3](limits[name]) for name in late}
-    text = "".join([drawn[name] for name in sections])
-    return plain(clip(text, room) + END if room > 0 else clip(END, budget)), artifacts.given
+    return "".join([drawn[name] for name in sections])
 
 
 def _share(sections: dict[str, Section], room: int) -> dict[str, int]:

@@ -14,7 +14,7 @@ import stat
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.disk import FileRefused, is_hex_id, read_regular
 from faber_ledger.ledger.encoding import dumps, loads, sha256
-from faber_ledger.runs.clone import is_behind_link, make_below
+from faber_ledger.runs.clone import is_behind_link, put_note
 from faber_ledger.runs.run import clients_folder, common_directory, is_run_id, other_roots
 
 TYPE_CHECKING = False
@@ -181,12 +181,7 @@ def _write_heard(root: str, path: str, before: SeenClient | None, client: str, p
 
 def _write(root: str, path: str, members: dict[str, Any]) -> None:
     """Write a client's file; one that cannot be written is not worth a message: the next delivery tries again."""
-    content = dumps(members).encode("utf-8", "surrogatepass") + b"\n"
-    try:
-        make_below(root, os.path.dirname(path), durable=False)
-        disk.put(path, content, mode=disk.OWN, durable=False, locked=False)
-    except OSError:
-        pass
+    put_note(root, path, dumps(members).encode("utf-8", "surrogatepass") + b"\n")
 
 
 def _sweep(folder: str, at: float) -> None:

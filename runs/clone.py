@@ -200,6 +200,15 @@ def _shared_mode(common: str) -> int:
     return mode if len(word) > 2 and mode & disk.OWN == disk.OWN else disk.OWN
 
 
+def put_note(root: str, path: str, content: bytes) -> None:
+    """Write a small file that only saves work, in what this clone keeps of a project; nothing if that fails."""
+    try:
+        make_below(root, os.path.dirname(path), durable=False)
+        disk.put(path, content, mode=disk.OWN, durable=False, locked=False)
+    except OSError:
+        pass  # the next one tries again
+
+
 def make_below(root: str, folder: str, *, durable: bool = True) -> None:
     """Make a folder of what this clone keeps of a project; raises OSError, as where it is behind a link.
 

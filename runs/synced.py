@@ -6,11 +6,10 @@ import json
 import os
 from typing import TypedDict
 
-from faber_ledger.ledger import disk
 from faber_ledger.ledger.clock import is_event_id
 from faber_ledger.ledger.disk import FileRefused, read_regular
 from faber_ledger.ledger.encoding import loads, sha256
-from faber_ledger.runs.clone import make_below
+from faber_ledger.runs.clone import put_note
 from faber_ledger.runs.run import private_folder
 
 
@@ -65,7 +64,7 @@ def read_note(root: str, server: str, run_id: str) -> Note:
 def note_project(root: str, project: str) -> None:
     """Note the id by which a team's server knows the project of this clone; nothing if that fails."""
     if known_project(root) != project:
-        _put(root, _project_path(root), f"{project}\n".encode())
+        put_note(root, _project_path(root), f"{project}\n".encode())
 
 
 def known_project(root: str) -> str | None:
@@ -102,16 +101,7 @@ def was_exchanged(root: str, run_id: str) -> bool:
 
 
 def _write(root: str, path: str, note: Note) -> None:
-    _put(root, path, json.dumps(note, separators=(",", ":")).encode())
-
-
-def _put(root: str, path: str, content: bytes) -> None:
-    folder = os.path.dirname(path)
-    try:
-        make_below(root, folder, durable=False)
-        disk.put(path, content, mode=disk.OWN, durable=False, locked=False)
-    except OSError:
-        pass  # the next exchange compares all again
+    put_note(root, path, json.dumps(note, separators=(",", ":")).encode())
 
 
 def _path(root: str, server: str, run_id: str) -> str:

@@ -162,15 +162,7 @@ def init(dry_run: bool, as_json: bool, **given: Any) -> None:
     if is_project and top_of(root) is not None:
         config = settings_to_make(root)
         notes += _tracked_notes(root)
-    if not dry_run:
-        make_changes(changes)
-        make_settings(root, config)
-        remove_empty_folders(changes, root)
-        notes += carry_out(root, travel, say) if is_project else []
-    elif travel.mode == REFS:
-        notes.append(
-            f"this clone would send its ledgers to {travel.remote}, where everybody who reads it can read them"
-        )
+    notes += _make(root, changes, config, travel, is_project=is_project, dry_run=dry_run)
     failure = None if dry_run else _fetch(root, options, travel, notes)
     notes += _project_notes(root, git_says, travel) if is_project else []
     committed = [*(hooks.own if scope == "project" else []), *shared]
@@ -186,6 +178,19 @@ def init(dry_run: bool, as_json: bool, **given: Any) -> None:
         say(f"note: {note}")
     if failure is not None:
         raise failure
+
+
+def _make(
+    root: str, changes: list[FileChange], config: list[Setting], travel: CarryPlan, *, is_project: bool, dry_run: bool
+) -> list[str]:
+    """Make the changes unless it is a dry run, and return what to say of how ledgers travel."""
+    if dry_run:
+        said = f"this clone would send its ledgers to {travel.remote}, where everybody who reads it can read them"
+        return [said] if travel.mode == REFS else []
+    make_changes(changes)
+    make_settings(root, config)
+    remove_empty_folders(changes, root)
+    return [*carry_out(root, travel, say)] if is_project else []
 
 
 def _fetch(root: str, options: Options, travel: CarryPlan, notes: list[str]) -> LedgerError | None:
