@@ -301,7 +301,9 @@ def test_a_pending_question_is_asked_before_the_run_goes_on(project: Project) ->
     place = "Phase: build\nStep: implement\nGo on at: architect:refine-spec\nWhat to do then: Critically review"
     assert question + place in said
     project.change_state(feedback_request=None)
-    assert "Phase: build\nStep: implement\nWhat to do then: Implement" in position_in(project)  # no other point to go on at
+    assert "Phase: build\nStep: implement\nWhat to do then: Implement" in position_in(
+        project
+    )  # no other point to go on at
 
 
 @pytest.mark.parametrize(
