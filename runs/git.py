@@ -290,10 +290,7 @@ def branch_of(root: str) -> str | None:
 
 
 def commit_of(root: str) -> str | None:
-    """Return the commit that a work tree has checked out, 40 or 64 hex digits, read from git's files.
-
-    None before the first commit, without git, and where git keeps its references in tables.
-    """
+    """Return the commit that a work tree has checked out, by git's files; None without one, and with reftables."""
     tree = work_tree_of(root)
     found = line_of(os.path.join(tree.own, "HEAD")) if tree else None
     if tree is not None and found is not None and found.startswith("ref: "):
