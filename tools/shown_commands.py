@@ -35,10 +35,7 @@ MASKS = [
     (re.compile(r"\b(\d+ minutes? ago|just now)\b"), "<minutes> ago"),
     (re.compile(r"\b(linux|darwin)\b"), "<platform>"),
     # Git has 0.3 s to say it.
-    (
-        re.compile(r"checked out at the end(, with uncommitted changes|, nothing uncommitted)?"),
-        "checked out at the end",
-    ),
+    (re.compile(r"checked out at the end(, with uncommitted changes)?"), "checked out at the end"),
     (re.compile(r"\b[0-9a-f]{7,64}\b"), "<hex>"),
     (re.compile(r"…$", re.MULTILINE), "<cut>"),
 ]

@@ -85,8 +85,8 @@ def status(run: str | None, as_json: bool) -> None:
     if missing is not None:
         data["in_git"] = in_git_data(survey, missing)
         seal = "faber-ledger seal" if meant.run_id == active.run_id else f"faber-ledger seal {meant.run_id}"
-        is_off = _other_branch(meant, state, found) and state.get("status") not in FINISHED
-        line = in_git_line(survey, missing, seal) if not (paths or is_off) else None  # not on a wrong branch
+        is_off = paths or _other_branch(meant, state, found)
+        line = None if is_off else in_git_line(survey, missing, seal)  # not on a wrong branch
         lines += [f"In git: {line}"] if line is not None else []
     if carries_refs(root):
         data["sent"], sent_lines = _sent(meant, found)
@@ -192,7 +192,12 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
 
 
 def _other_branch(run: Run, state: dict[str, Any], found: Found) -> str:
-    """Return the run's branch and the one that is checked out here instead; empty if that is right, or not known."""
+    """Return the run's branch and the one that is checked out here instead; empty if that is right, or not known.
+
+    A finished run's branch may be gone.
+    """
+    if state.get("status") in FINISHED:
+        return ""
     named, here = branch_name(state) or found.branch, branch_of(run.root)
     return f"{named}, but {here} is checked out here" if isinstance(named, str) and here not in (None, named) else ""
 

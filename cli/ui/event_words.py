@@ -113,7 +113,7 @@ def _checkout(event: dict[str, Any]) -> str:
     return f"{event['branch'] or 'no branch'} checked out at the {when}{without}{WORK[event['uncommitted']]}"
 
 
-WORK = {True: ", with uncommitted changes", False: ", nothing uncommitted", None: ""}
+WORK = {True: ", with uncommitted changes", False: "", None: ""}
 REASONS = {"repeated": "the same delivery arrived twice", "subagent": "it is about a subagent"}
 TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "run_started": lambda one: (
