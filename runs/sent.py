@@ -13,6 +13,8 @@ from faber_ledger.runs.tree_note import shape_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from faber_ledger.ledger.log import Log
     from faber_ledger.runs.run import Run
 
@@ -27,33 +29,38 @@ class Sent:
     `commit` is the one that the remote's ref had when this clone last asked or sent, empty if there was no ref. Of it,
     `heads` are those of its log if ours has all of it, `events` counts its events that are ours, `updated_at` is its
     state's, and it `has_metadata` beside it. `log` and `state` tell the run's files as they were when the remote had
-    all of them; `digest` is that of the state that was last sent or taken, and `base` the commit that has it.
-    `noted_at` is when the log was read for that, and `at` when this clone sent last, 0 if it never did; `problem` is
-    why the last attempt failed. A run that `is_forgotten` at the remote is sent by name alone. `must_purge` says that
-    the ref's history has a payload that was redacted here, and `is_state_owed` that the state of `commit` is new and
-    was not taken here yet.
+    all of them. Of this work tree alone are `digest`, of the state that it last sent or took, `base`, the commit that
+    has it, and `seen`, the last commit whose state was compared with the one here. `noted_at` is when the log was read
+    for that, and `at` when this clone sent last, 0 if it never did; `problem` is why the last attempt failed. A run
+    that `is_forgotten` at the remote is sent by name alone. `must_purge` says that the ref's history has a payload that
+    was redacted here.
     """
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self.path = os.path.join(run.private_folder, SENT)
-        self.remote = self.commit = self.heads = self.updated_at = self.digest = self.base = self.problem = ""
+        self.remote = self.commit = self.heads = self.updated_at = self.digest = self.base = self.seen = (
+            self.problem
+        ) = ""
         self.events = 0
         self.log: list[int] | None = None
         self.state: list[int] | None = None
         self.at = self.noted_at = 0.0
-        self.is_forgotten = self.must_purge = self.has_metadata = self.is_state_owed = False
+        self.is_forgotten = self.must_purge = self.has_metadata = False
+        self._trees: dict[str, dict[str, Any]] = {}
         try:
             found = loads(read_regular(self.path, LARGEST).decode())
-            log, state = found["log"], found["state"]
+            log = found["log"]
             self.is_forgotten, self.must_purge = bool(found["forgotten"]), bool(found["purge"])
             self.log = None if log is None else [int(one) for one in log]
-            self.state = None if state is None else [int(one) for one in state]
             self.at, self.events, self.problem = float(found["at"]), int(found["events"]), str(found["problem"])
             self.commit, self.heads, self.updated_at = [str(found[name]) for name in ("commit", "heads", "updated_at")]
-            self.base, self.is_state_owed = str(found["base"]), bool(found["owed"])
-            self.has_metadata, self.digest = bool(found["metadata"]), str(found["digest"])
+            self.has_metadata = bool(found["metadata"])
             self.remote, self.noted_at = str(found["remote"]), float(found["noted_at"])
+            self._trees = {top: dict(tree) for top, tree in found["trees"].items() if os.path.isdir(top)}
+            tree = self._trees.get(run.root) or {}
+            self.digest, self.base, self.seen = [str(tree.get(name, "")) for name in ("digest", "base", "seen")]
+            self.state = tree["state"] and [int(one) for one in tree["state"]] if tree else None
         except (FileRefused, OSError, ValueError, TypeError, LookupError, RecursionError):
             self.log = None
 
@@ -64,23 +71,21 @@ class Sent:
         set `must_purge` meanwhile, without a lock: it stays set unless the ref `is_purged`.
         """
         self.must_purge = not is_purged and (self.must_purge or Sent(self._run).must_purge)
+        tree = {"digest": self.digest, "base": self.base, "seen": self.seen, "state": self.state}
         content = {
             "remote": self.remote,
             "commit": self.commit,
             "heads": self.heads,
             "events": self.events,
             "updated_at": self.updated_at,
-            "digest": self.digest,
-            "base": self.base,
             "log": self.log,
-            "state": self.state,
             "at": self.at,
             "noted_at": self.noted_at,
             "problem": self.problem,
             "forgotten": self.is_forgotten,
             "purge": self.must_purge,
             "metadata": self.has_metadata,
-            "owed": self.is_state_owed,
+            "trees": self._trees | {self._run.root: tree},
         }
         must_last = self.must_purge or self.is_forgotten
         try:
@@ -100,8 +105,12 @@ class Sent:
         self.note_state(run)
 
     def note_shared(self, digest: str) -> None:
-        """Note which state this clone and `commit` both have."""
-        self.digest, self.base, self.is_state_owed = digest, self.commit, False
+        """Note which state this work tree and `commit` both have."""
+        self.digest, self.base, self.seen = digest, self.commit, self.commit
+
+    def forget_state(self) -> None:
+        """Forget what both had, as of a state that was restored: what the ref has is newer."""
+        self.digest = self.base = self.seen = ""
 
     def note_state(self, run: Run) -> None:
         """Note which state.json was sent or taken."""

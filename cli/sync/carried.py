@@ -177,7 +177,8 @@ def _absorb_all(remote: Remote, runs: dict[str, Carried], there: dict[str, str],
     wanted = []
     for name, one in runs.items():
         sent = Sent(one.run)
-        if name in there and (sent.commit != there[name] or sent.is_state_owed):
+        is_compared = one.run.is_kept or not os.path.lexists(one.run.state_path) or sent.seen == there.get(name)
+        if name in there and not (sent.commit == there[name] and is_compared):
             wanted.append(name)
     new = _fetch(remote, runs, wanted)
     failed = {*wanted} - {*new}
@@ -333,7 +334,8 @@ def _note_pushed(one: Carried, prepared: Prepared, commit: str, pushed: Pushed, 
     if sent.must_purge:
         delete_refs(remote.top, [remote.fetched(ref_name(one.run.run_id))])
     sent.commit, sent.at, sent.problem = commit, now(), ""
-    sent.base = commit if prepared.has_our_state else sent.base
+    if prepared.has_our_state:
+        sent.note_shared(sent.digest)
     sent.is_forgotten = False
     sent.save(is_purged=sent.must_purge)
     one.has_sent, one.why, one.code = True, None, 0

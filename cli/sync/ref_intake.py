@@ -134,8 +134,9 @@ def _usable_state(run: Run, path: str | None, remote: str, warn: Warn) -> dict[s
 def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], remote: str, warn: Warn) -> str:
     """Replace a state that git does not track by the ref's if only that has changed, or by the merge of both.
 
-    Changed means: since the state that both had. What cannot be taken now is owed. Return what the state is then, empty
-    if ours stays.
+    Changed means: since the state that both had. What cannot be taken now is not `seen`, and is tried again.
+
+    Return what the state is then, empty if ours stays.
     """
     if not theirs:
         return ""
@@ -143,7 +144,6 @@ def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], remote: str, warn:
     if others == sent.digest:
         sent.note_shared(others)
         return ""
-    sent.is_state_owed = sent.digest != ""
     if run.is_kept:
         return ""
     words = ", ".join([str(one) for one in (theirs.get("status"), current_phase(theirs)) if one])
@@ -153,7 +153,7 @@ def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], remote: str, warn:
         if found == others:
             sent.note_shared(others)
         elif is_tracked(run.state_path) is not False:
-            sent.is_state_owed = False
+            sent.seen = sent.commit
             if time_of(theirs) >= time_of(ours):
                 warn(f"{run.run_id}: the state at {remote} is newer ({words}) than the one here, which git tracks")
         elif found != sent.digest:
@@ -165,7 +165,7 @@ def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], remote: str, warn:
                     sent.note_state(run)
                     return words or "without a status"
     except LedgerError as error:
-        if sent.is_state_owed:
+        if sent.digest:
             warn(f"{run.run_id}: the state at {remote} ({words}) is taken by a later sync: {error.message}")
     except RecursionError:
         pass  # our blocks are all that changes

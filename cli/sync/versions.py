@@ -64,6 +64,8 @@ def files_to_send(remote: Remote, run: Run, sent: Sent, parent: str) -> tuple[di
         state: dict[str, Any] = read_state(run).value
     except LedgerError:
         state = {}
+    if run.is_kept and parent:
+        state = {}  # this clone's copy of a state that this work tree lacks may be old
     ours = state
     metadata = None
     try:
@@ -72,7 +74,7 @@ def files_to_send(remote: Remote, run: Run, sent: Sent, parent: str) -> tuple[di
         pass
     if metadata is not None:
         files[METADATA] = metadata
-    is_newer = not state or (sent.base != parent and sent.updated_at > time_of(state))
+    is_newer = not state or (sent.base != parent and sent.updated_at >= time_of(state))
     if parent and (is_newer or (sent.has_metadata and METADATA not in files)):
         with read(remote.top, [parent]) as commits:
             commit = next(commits)
@@ -116,11 +118,13 @@ def digest_of(state: dict[str, Any]) -> str:
 
 def is_state_due(run: Run, sent: Sent) -> bool:
     """Return whether the state here is newer than the remote's, or has changed since it was exchanged."""
+    if run.is_kept:
+        return False
     try:
         state = read_state(run).value
         at = time_of(state)
-        may_send = sent.base == sent.commit or at >= sent.updated_at  # what both had decides, and no clock
-        has_changed = sent.digest != "" and may_send and sent.state != shape_of(run.state_path)
-        return at > sent.updated_at or (has_changed and digest_of(state) != sent.digest)
+        if sent.base != sent.commit or not sent.digest:
+            return at > sent.updated_at
+        return sent.state != shape_of(run.state_path) and digest_of(state) != sent.digest  # whatever its time is
     except (LedgerError, RecursionError):
         return False

@@ -222,7 +222,7 @@ def test_an_event_that_was_never_sent_leaves_the_ref_alone(team: Team) -> None:
 
 
 def test_what_is_left_in_the_state_asks_for_another_redaction(team: Team) -> None:
-    state = {**team.ann.state, "notes": f"the customer is {SECRET}"}
+    state = {**team.ann.state, "notes": f"the customer is {SECRET}", "updated_at": "2027-01-01T00:00:00Z"}
     team.ann.state_path.write_text(json.dumps(state))
     name = note_id(team.ann)
     assert "the ref has these files, too: redact the event again after you changed them" in redact(team.ann, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -203,6 +204,46 @@ def test_a_state_that_cannot_be_taken_now_is_taken_later(one: CarriedClone, way:
     two.sync()
     for clone in (one, two):
         assert (clone.state["current_phase"], clone.state["note"]) == ("evaluate", "theirs")
+
+
+def test_a_work_tree_with_an_older_state_takes_the_refs(one: CarriedClone) -> None:
+    """Each work tree has a file of its own, and one that it did not change changes nothing."""
+    one.git("worktree", "add", "-q", "--detach", "../tree")
+    tree = CarriedClone(one.root.parent / "tree")
+    tree.name_run()
+    tree.faber("run", "resume", RUN, "--yes")
+    tree.change(current_phase="evaluate", note="of the tree")
+    tree.sync()
+    assert one.state.get("note") is None
+    one.sync()
+    assert (one.state["current_phase"], one.state["note"]) == ("evaluate", "of the tree")
+    assert json.loads(one.origin.content("state.json"))["note"] == "of the tree"
+
+
+@pytest.mark.parametrize("way", ["file", "folder"])
+def test_a_lost_state_sends_no_older_copy(one: CarriedClone, way: str) -> None:
+    one.change(note="newest")
+    one.sync()
+    one.state_path.unlink() if way == "file" else shutil.rmtree(one.state_path.parent)
+    one.record("after it was lost")
+    one.sync()
+    assert json.loads(one.origin.content("state.json"))["note"] == "newest"
+    one.faber("run", "resume", RUN, "--yes")
+    assert one.state["note"] == "newest"
+
+
+def test_a_restored_backup_takes_nothing_back(one: CarriedClone) -> None:
+    phases = [{"phase_name": "frame", "status": "pending"}]
+    one.change(phases=phases)
+    one.record("which makes a backup")
+    one.sync()
+    one.change(phases=[{**phases[0], "status": "completed"}])
+    one.sync()
+    one.state_path.write_text("{")
+    one.faber("project", RUN, "--restore")
+    assert "state.json taken from origin (merged)" in one.sync().stdout
+    for state in (one.state, json.loads(one.origin.content("state.json"))):
+        assert state["phases"][0]["status"] == "completed"
 
 
 def test_a_ref_with_another_runs_state_changes_none(one: CarriedClone) -> None:
