@@ -14,6 +14,7 @@ from faber_ledger.ledger.command_errors import GitFailed, ServerRefused
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
 from faber_ledger.ledger.foreign import event_ids
 from faber_ledger.runs.layouts import find_run_from
+from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.sent import Sent
 
@@ -28,13 +29,19 @@ class Forgotten(NamedTuple):
 def forget_at_remote(remote: Remote, run: Run, warn: Warn, *, is_sure: bool) -> Forgotten:
     """Delete a run's ref at the remote and what was fetched of it; this clone sends it no more.
 
-    Its events are fetched into the log before. Raises LedgerError with what would be deleted unless the user `is_sure`,
-    ServerUnavailable, ServerRefused, and RunNotFound if there is no ref.
+    Its events are fetched into the log before. A ref that is gone is not sent again, either. Raises LedgerError with
+    what would be deleted unless the user `is_sure`, ServerUnavailable, ServerRefused, and RunNotFound if there is no
+    ref.
     """
     name = ref_name(run.run_id)
     with lock_sending(run.root):
         try:
             there = remote.heads(name)
+            sent = Sent(run)
+            if name not in there and not lacks_ledger(run):
+                sent.is_forgotten, sent.commit = True, ""
+                sent.save()
+                return Forgotten("no event, since somebody has deleted it before", 0)
             if name not in there:
                 hint = "run `faber-ledger run list --remote`"
                 raise RunNotFound(f"{remote.name} has no ref of {run.run_id}", hint=hint)
