@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from faber_ledger.context.notes import Remembered
     from faber_ledger.context.outline import Span
     from faber_ledger.context.position import Position
+    from faber_ledger.ledger.events import Recorded
     from faber_ledger.ledger.log import Log
     from faber_ledger.runs.run import Run
 
@@ -163,22 +164,21 @@ def read_remembered(
     return newest_notes(log, writer), summary_for(log, client, source, keeper, writer)
 
 
-def describe_break(log: Log, client: str | None) -> str | None:
-    """Return a sentence if the last session before this client's first one had no end by then; None otherwise.
+def start_before(log: Log, client: str | None) -> tuple[Recorded | None, Recorded | None]:
+    """Return a conversation's first start, None if it has none yet, and the newest one before that, of another.
 
     So each start of a conversation gets the same text.
     """
     first = log.first_start_of(client) if client is not None else None
-    start = log.last_start(before=first) if client is not None else None
-    if start is None or start["client"] == client:
+    return first, log.last_start(before=first)
+
+
+def describe_break(log: Log, client: str | None, first: Recorded | None, start: Recorded | None) -> str | None:
+    """Return a sentence if the session before a conversation, as `start_before` has it, had no end by its start."""
+    if client is None or start is None or start["client"] == client:
         return None
     ended = log.end_after(start, before=first)
     return None if ended is not None and dict(ended["event"]).get("reason") != "abandoned" else BROKE_OFF
-
-
-def is_first_conversation(log: Log, client: str | None) -> bool:
-    """Return whether no other conversation was on the run before this client's first session."""
-    return log.last_start(before=log.first_start_of(client) if client is not None else None) is None
 
 
 def _also_text(also: list[str], room: int) -> str:

@@ -187,9 +187,10 @@ class Reload:
         parts = self.parts()
         keeper = None if has_summaries_in_git else run
         notes, summary = packet.read_remembered(self.root, log, client, source, keeper) if log else ([], None)
-        broken = packet.describe_break(log, client) if log else None
+        first_start, start = packet.start_before(log, client) if log else (None, None)
+        broken = packet.describe_break(log, client, first_start, start) if log else None
         others = elsewhere.describe(log, client) if elsewhere is not None else []
-        if log and packet.is_first_conversation(log, client):
+        if log and start is None:
             from faber_ledger.runs.of_work import describe_other_runs  # once a run
 
             others += describe_other_runs(run, self.state)

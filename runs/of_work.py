@@ -37,9 +37,10 @@ def is_of_work(state: dict[str, Any], work_id: str) -> bool:
     return isinstance(known, (str, int)) and not isinstance(known, bool) and str(known) == work_id
 
 
-def runs_of_work(root: str, work_id: str) -> list[tuple[Run, dict[str, Any]]]:
-    """Return the runs of a work item with their states: those at work first, then the newest."""
-    found = [one for one in with_states(runs_here(root), has_older=True) if is_of_work(one[1], work_id)]
+def runs_of_work(root: str, work_id: str, *, besides: str = "") -> list[tuple[Run, dict[str, Any]]]:
+    """Return the runs of a work item, besides one, with their states: those at work first, then the newest."""
+    runs = [run for run in runs_here(root) if run.run_id != besides]
+    found = [one for one in with_states(runs, has_older=True) if is_of_work(one[1], work_id)]
     return sorted(found, key=lambda one: (one[1].get("status") not in progress.FINISHED, *start_of(*one)), reverse=True)
 
 
@@ -50,10 +51,8 @@ def start_of(run: Run, state: dict[str, Any]) -> tuple[float, str]:
 
 def describe_other_runs(run: Run, state: dict[str, Any]) -> list[str]:
     """Return a sentence that names the other runs of the run's work item; nothing without any."""
-    found = runs_of_work(run.root, str(state["work_id"])) if state.get("work_id") else []
-    others = [
-        f"{one.run_id} ({one_line(of.get('status'), MAX_STATUS)})" for one, of in found if one.run_id != run.run_id
-    ]
+    found = runs_of_work(run.root, str(state["work_id"]), besides=run.run_id) if state.get("work_id") else []
+    others = [f"{one.run_id} ({one_line(of.get('status'), MAX_STATUS)})" for one, of in found]
     if not others:
         return []
     named = ", ".join([*others[:MOST_NAMED], *(["…"] if len(others) > MOST_NAMED else [])])

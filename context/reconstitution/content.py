@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 from faber_ledger.context.body import Focus, show_parts, show_whole
 from faber_ledger.context.elsewhere import Elsewhere
 from faber_ledger.context.notes import note_of, summaries_of, words_of_note
-from faber_ledger.context.packet import describe_break
+from faber_ledger.context.packet import describe_break, start_before
 from faber_ledger.context.reconstitution.faber_files import DECISION_TYPES, Compacted, LedgerFacts, words_of_event
 from faber_ledger.context.reconstitution.journal import list_in_line, text_or_na
 from faber_ledger.context.reconstitution.steps import FETCH
@@ -407,7 +407,7 @@ def read_known(run: Run, elsewhere: Elsewhere | None, client: str | None, warn: 
         with read_log(run, warn) as log:
             blocks = fold(log.stream())
             sessions = list(summarize_sessions(blocks))
-            broken = describe_break(log, client)
+            broken = describe_break(log, client, *start_before(log, client))
             keeper = None if Settings(run, os.environ).summaries else run
             return {
                 "events": log.count_events(),
