@@ -372,7 +372,7 @@ def _prune(value: Any, said: AbstractSet[str], items: int, characters: int, dept
     kept = list(value.items()) if len(value) <= items * MAX_MEMBERS else list(value.items())[-items * MAX_MEMBERS :]
     pruned = {}
     for name, member in kept:
-        if name in TIMES or _is_told(member, said):
+        if name in TIMES or _is_in_position(member, said):
             continue
         count = len(member) if isinstance(member, list) else 0
         shown = _prune(member, said, items, characters, depth - 1)
@@ -386,10 +386,10 @@ def _prune(value: Any, said: AbstractSet[str], items: int, characters: int, dept
 
 def _says_no_more(item: dict[str, Any], pruned: dict[str, Any], said: AbstractSet[str]) -> bool:
     """Return whether a list's item is only a place, since what it has besides is said."""
-    return pruned.keys() <= PLACES and any([_is_told(member, said) for member in item.values()])
+    return pruned.keys() <= PLACES and any([_is_in_position(member, said) for member in item.values()])
 
 
-def _is_told(member: object, said: AbstractSet[str]) -> bool:
+def _is_in_position(member: object, said: AbstractSet[str]) -> bool:
     """Return whether the position has a long text, or a list of texts."""
     if isinstance(member, list):
         texts = [text for text in member if isinstance(text, str)] if len(member) <= MAX_MEMBERS else []

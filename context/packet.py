@@ -52,7 +52,7 @@ ERROR = "❌"  # with it, a problem stops the work; a warning does not
 MAX_PROBLEM, SHORT_PROBLEM = 700, 160
 SEEN = 2_000  # units at the packet's beginning, in which errors, position and what to read stand
 MAX_READING = 400  # units of the sentence that names what to read
-MAX_STATE, MAX_NOTES, MAX_TOLD = 1_500, 1_500, 4_000  # units, by need, of the state, of notes, and of a summary
+MAX_STATE, MAX_NOTES, MAX_SUMMARY = 1_500, 1_500, 4_000  # units, by need, of the state, of notes, and of a summary
 MAX_OTHERS, MAX_OPTIONAL = 2_000, 500  # units, by need, of all artifacts that are not needed now, and of their list
 MAX_OUTLINED = 250_000  # characters that all outlines of a packet together read, since reading takes time
 LONG_STATE = 100_000  # characters of a state that is not tried as a whole
@@ -89,10 +89,10 @@ def pack(
     errors = _problems_text([one for one in problems if one.startswith(ERROR)], for_errors)
     warnings = _problems_text([one for one in problems if not one.startswith(ERROR)], for_problems)
     warnings = f"\n{warnings.rstrip()}\n" if warnings else ""
-    told = _summary_text(summary, COMMAND_BUDGET)
-    texts = [errors, position["text"], warnings, _notes_text(notes, COMMAND_BUDGET), told]
+    summarized = _summary_text(summary, COMMAND_BUDGET)
+    texts = [errors, position["text"], warnings, _notes_text(notes, COMMAND_BUDGET), summarized]
     artifacts = Artifacts(parts, not_loaded or [], state or {}, position, is_by_need=budget <= BY_NEED)
-    after = artifacts.limit(texts[3], MAX_NOTES) + artifacts.limit(told, MAX_TOLD)
+    after = artifacts.limit(texts[3], MAX_NOTES) + artifacts.limit(summarized, MAX_SUMMARY)
     artifacts.choose(room - sum(map(units, texts[:3])), room, after)
     for_position = min(units(position["text"]), room - units(errors))
     more = _also_text(also or [], budget // 8)
@@ -104,7 +104,7 @@ def pack(
         "state": artifacts.state,
         "list": artifacts.list_section(room),
         "notes": (2, 0, artifacts.limit(texts[3], MAX_NOTES), lambda limit: _notes_text(notes, limit)),
-        "summary": (2, 0, artifacts.limit(told, MAX_TOLD), lambda limit: _summary_text(summary, limit)),
+        "summary": (2, 0, artifacts.limit(summarized, MAX_SUMMARY), lambda limit: _summary_text(summary, limit)),
         **artifacts.body_sections(),
         "also": (3, 0, units(more), lambda limit: _also_text(also or [], limit)),
     }

@@ -196,8 +196,8 @@ class Reload:
             others += describe_other_runs(run, self.state)
         first = [sentence for sentence in (before, broken, *others) if sentence]
         rules = find_rules_of_failure(self.state, parts)
-        told: Any = {"workflow": self.workflow, "notes": notes, "before": first, "on_failure": rules}
-        position = render_position(run, self.state, **told)
+        about: Any = {"workflow": self.workflow, "notes": notes, "before": first, "on_failure": rules}
+        position = render_position(run, self.state, **about)
         text, given = packet.pack(
             position,
             parts,

@@ -184,7 +184,7 @@ class AgentCall(Call):
         mark, path = self._agent.version_mark, self.text("transcript_path")
         if self.hook != "SessionStart" or not mark or path is None:
             return self.text(self._agent.version_field)
-        _, found, rest = _read_piece(path, LONGEST_VALUE).partition(mark)
+        _, found, rest = _read_beginning(path, LONGEST_VALUE).partition(mark)
         return rest.partition('"')[0] if found else None
 
     def can_take_packet(self) -> bool:
@@ -197,15 +197,13 @@ class AgentCall(Call):
         self._values |= {"hook_event_name": "SessionStart", "source": source}
 
 
-def _read_piece(path: str, size: int, *, is_end: bool = False) -> str:
-    """Return at most `size` bytes of a client's own file, from its beginning or its end; empty if it is unreadable."""
+def _read_beginning(path: str, size: int) -> str:
+    """Return at most `size` bytes of a client's own file; empty if it is unreadable."""
     try:
         descriptor = open_regular(path)
     except (FileRefused, OSError, ValueError):
         return ""
     with open(descriptor, "rb") as file:
-        if is_end:
-            file.seek(max(os.fstat(descriptor).st_size - size, 0))
         return file.read(size).decode("utf-8", "replace")
 
 

@@ -72,7 +72,10 @@ def plan_redaction(log: Log, name: str, reason: str | None) -> RedactionPlan:
     if name in effective_redactions(log.connection):
         return RedactionPlan(name, kind, None, set())
     texts = texts_of(loads(row[PAYLOAD])) if row[PAYLOAD] is not None else set()
-    event: EventRedacted = {"type": "event_redacted", "event_id": name, "reason": mask_text(reason) if reason else None}
+    reason = mask_text(reason) if reason else None
+    if reason and any([len(text) >= MIN_LENGTH and text.casefold() in reason.casefold() for text in texts]):
+        raise UsageFailed("the reason holds what is redacted, and would keep it", hint="word the reason without it")
+    event: EventRedacted = {"type": "event_redacted", "event_id": name, "reason": reason}
     return RedactionPlan(name, kind, event, texts)
 
 

@@ -135,13 +135,7 @@ def describe_unsent(run: Run, log: Log, *, is_start: bool) -> str | None:
         return None if is_start else what
     count = log.count_events() - (sent.events if is_there else 0)
     if count <= 0:
-        is_known = sent.digest != "" and not (is_start or run.is_kept)
-        has_changed = is_known and sent.state != shape_of(run.state_path)
-        return (
-            f"its state.json has changed since: `faber-ledger sync` sends it to {consent.remote}"
-            if has_changed
-            else None
-        )
+        return None
     if is_start:
         ended = "SELECT 1 FROM event WHERE type = 'session_ended' AND id > ? LIMIT 1"
         is_due = sent.problem or log.connection.execute(ended, (event_id(sent.noted_at, bytes(10)),)).fetchone()

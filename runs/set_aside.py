@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.disk import FileRefused, open_regular, read_regular
-from faber_ledger.ledger.encoding import COLUMNS, ID
+from faber_ledger.ledger.encoding import COLUMNS, ID, PAYLOAD
 from faber_ledger.runs.clone import make_below
 from faber_ledger.runs.run import notices_folder, notices_path, quoted_form, set_aside_folder
 
@@ -79,10 +79,10 @@ def rows_set_aside(run: Run) -> Iterator[Row]:
 
 
 def forget_event(run: Run, name: str) -> None:
-    """Remove what is set aside of one event of a run, with the run's ledgers; raises OSError."""
+    """Remove what is set aside of one event of a run, with the ledgers that have its payload; raises OSError."""
     for path in list_set_aside(run.root):
         if not path.endswith(ROWS):
-            if is_of(run, path) and path.endswith(".db"):
+            if is_of(run, path) and _may_have_payload(path, name):
                 os.unlink(path)
             continue
         rows = read_rows(path)
@@ -91,6 +91,23 @@ def forget_event(run: Run, name: str) -> None:
             os.unlink(path)
         elif len(left) < len(rows):
             disk.put(path, b"".join(map(row_line, left)), like=os.stat(path), locked=False)
+
+
+def _may_have_payload(path: str, name: str) -> bool:
+    """Return whether a ledger has an event's payload, or names the event and cannot be read."""
+    from faber_ledger.ledger.errors import LedgerError
+    from faber_ledger.ledger.file import sqlite3
+    from faber_ledger.ledger.foreign import open_untrusted
+    from faber_ledger.ledger.union import rows_named
+
+    try:
+        with open_untrusted(path, check_values=False) as log:
+            rows = rows_named(log, name)
+        if rows:
+            return any([row[PAYLOAD] is not None for row in rows])
+    except (LedgerError, OSError, sqlite3.Error):
+        pass
+    return name.encode() in read_or_empty(path)
 
 
 def report(

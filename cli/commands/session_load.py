@@ -211,7 +211,7 @@ def _show(loading: Loading, result: Reload, packet: str, failure: Exception | No
 
 
 def _first(texts: Iterable[str], more: str, form: Form) -> list[str]:
-    """Return the first of the texts, none too long, and how many are left out; all, if there is no bound."""
+    """Return the first texts, each cut to `LONGEST`, and a line that counts the rest; all if unbounded."""
     every = [*texts]
     if not form.is_bounded:
         return every

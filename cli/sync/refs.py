@@ -310,7 +310,7 @@ def _read_object(process: subprocess.Popen[bytes], name: str, kind: bytes, path:
     if not words:
         raise GitFailed("`git cat-file` failed", hint="see what `git fsck` says")
     if len(words) != 3 or not words[2].isdigit():
-        return ""  # there is no such object
+        return ""  # the object does not exist
     is_wanted, left = words[1] == kind and int(words[2]) <= largest, int(words[2]) + 1
     with open(path if is_wanted else os.devnull, "wb") as file:
         while left:

@@ -66,7 +66,7 @@ def change_line(change: Change) -> str:
 
 
 def value_words(value: Any) -> str:
-    """Return a value as JSON of about 100 characters, without the members for which there is no room.
+    """Return a value as JSON of about 100 characters; the members that do not fit are counted.
 
     A longer list of sessions or loads is shown by their ids.
     """

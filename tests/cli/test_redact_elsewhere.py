@@ -163,6 +163,15 @@ def test_a_redaction_cannot_be_redacted(pair: Pair) -> None:
     assert SAID not in shown(pair.ann)
 
 
+def test_a_ledger_that_never_had_the_event_stays_set_aside(pair: Pair) -> None:
+    forge_event(pair.ann.ledger_path, hash=b"\x22" * 32)
+    pair.ann.faber("log")
+    (kept,) = set_aside(pair.ann)
+    pair.ann.faber("note", "add", "the customer is Swordfish")
+    redact(pair.ann, pair.ann.events[-1]["id"])
+    assert kept in set_aside(pair.ann)
+
+
 def test_redact_goes_through_what_is_set_aside(pair: Pair) -> None:
     forge_event(pair.ann.ledger_path, hash=b"\x22" * 32)  # so that the file is set aside whole
     pair.ann.faber("log")

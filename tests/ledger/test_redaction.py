@@ -14,12 +14,14 @@ from support.sample_log import START, append_sample
 from support.sizes import pick
 from support.worked_clones import blocks, rows, unite, write
 
+from faber_ledger.ledger.command_errors import UsageFailed
 from faber_ledger.ledger.encoding import PAYLOAD, compute_hash
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import effective_redactions
 from faber_ledger.ledger.union import write_union
 from faber_ledger.ledger.verify import find_problems
 from faber_ledger.projections.fold import fold
+from faber_ledger.recording.redact import plan_redaction
 
 OWN, OTHER = "a" * 32, "b" * 32  # who wrote the sample's events, and somebody else
 
@@ -158,3 +160,9 @@ def test_a_payload_that_is_there_despite_a_redaction_is_a_finding(tmp_path: Path
     assert kinds_in(path) == []
     lose(path, sample(tmp_path / "b.db")["session_started"], next(row[1] for row in rows(path) if row[0] == 2))
     assert kinds_in(path) == ["payload_gone"]
+
+
+def test_a_reason_that_has_the_redacted_text_is_refused(tmp_path: Path) -> None:
+    name = sample(tmp_path / "a.db")["session_started"]
+    with Log.read(str(tmp_path / "a.db")) as log, pytest.raises(UsageFailed, match="reason"):
+        plan_redaction(log, name, "Dev-machine-1 is a customer's")
