@@ -126,7 +126,10 @@ def _clean_up(site: Site, sites: list[Site], here: str, *, named: bool, dry_run:
         action = "kept" if why else "would be removed" if dry_run else "removed"
         if not why:
             merged = f"{site.tree.branch or 'its commit'} is merged into {git.find_base_containing(site.tree)}"
-            why = [f"its run is {site.status}, and {merged}"]
+            ours = os.path.join(os.path.relpath(os.path.join(site.root, ".fractary"), site.tree.path), "")
+            names = [name for name in git.list_ignored(site.tree) if not name.startswith(ours)]
+            lost = [f"files that git ignores are removed with it: {', '.join(names)}"] if names else []
+            why = [f"its run is {site.status}, and {merged}", *lost]
             if not dry_run:
                 common = common_directory(here) or here
                 # Git checks for uncommitted work once more.

@@ -121,7 +121,10 @@ def list_changes(tree: Tree) -> list[str]:
     return [entry[3:] for entry in listed if entry]
 
 
-def list_ignored(tree: Tree, paths: tuple[str, ...]) -> list[str]:
-    """Return those of these files of a worktree that git ignores, by their paths in it; raises GitFailed."""
-    options = ("--others", "--ignored", "--exclude-standard", "-z", "--")
+def list_ignored(tree: Tree, paths: tuple[str, ...] = ()) -> list[str]:
+    """Return which of these files of a worktree git ignores, by their paths in it; raises GitFailed.
+
+    Without paths it is all that git ignores there, a whole folder as one entry.
+    """
+    options = ("--others", "--ignored", "--exclude-standard", "-z", *([] if paths else ["--directory"]), "--")
     return os.fsdecode(git("--literal-pathspecs", "ls-files", *options, *paths, at=tree.path)).split("\0")[:-1]

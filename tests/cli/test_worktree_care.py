@@ -93,6 +93,16 @@ def test_a_state_that_was_changed_after_the_merge_keeps_its_worktree(project: Pr
     assert (row["action"], row["why"]) == ("kept", [f"uncommitted work: {name}; commit and merge it first"])
 
 
+def test_cleanup_names_the_ignored_files_that_go(project: Project) -> None:
+    tree = start_in_worktree(project, "259")
+    tree.write(".gitignore", ".env\n")
+    finish_run(tree)
+    project.git("merge", "--quiet", "feature/259")
+    tree.write(".env", "SECRET=1")
+    row = clean_up(project, "--dry-run")["project-issue-259"]
+    assert (row["action"], row["why"][1:]) == ("would be removed", ["files that git ignores are removed with it: .env"])
+
+
 # What goes wrong while a worktree is made
 
 
