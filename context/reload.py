@@ -166,6 +166,17 @@ class Reload:
         missed = [one for one in failed if not one["error"].is_missing or is_named_by_state(**one)]
         return [describe_not_loaded(one["artifact"], one["error"], self.root) for one in missed]
 
+    def _about_earlier(self, run: Run, log: Log | None, client: str | None, others: list[str]) -> list[str | None]:
+        """Return sentences about the conversation before, about `others`, and in a run's first one about other runs."""
+        if log is None:
+            return [*others]
+        first, start = packet.start_before(log, client)
+        if start is not None:
+            return [packet.describe_break(log, client, first, start), *others]
+        from faber_ledger.runs.of_work import describe_other_runs  # once a run
+
+        return [*others, *describe_other_runs(run, self.state)]
+
     def pack(
         self,
         run: Run,
@@ -187,17 +198,12 @@ class Reload:
         parts = self.parts()
         keeper = None if has_summaries_in_git else run
         notes, summary = packet.read_remembered(self.root, log, client, source, keeper) if log else ([], None)
-        first_start, start = packet.start_before(log, client) if log else (None, None)
-        broken = packet.describe_break(log, client, first_start, start) if log else None
         others = elsewhere.describe(log, client) if elsewhere is not None else []
-        if log and start is None:
-            from faber_ledger.runs.of_work import describe_other_runs  # once a run
-
-            others += describe_other_runs(run, self.state)
-        first = [sentence for sentence in (before, broken, *others) if sentence]
-        rules = find_rules_of_failure(self.state, parts)
-        about: Any = {"workflow": self.workflow, "notes": notes, "before": first, "on_failure": rules}
-        position = render_position(run, self.state, **about)
+        first = [sentence for sentence in (before, *self._about_earlier(run, log, client, others)) if sentence]
+        on_failure = find_rules_of_failure(self.state, parts)
+        position = render_position(
+            run, self.state, workflow=self.workflow, notes=notes, before=first, on_failure=on_failure
+        )
         text, given = packet.pack(
             position,
             parts,

@@ -123,6 +123,11 @@ def has_text_cache(root: str) -> bool:
     return top_of(root) is not None and run_git("show-ref", "--verify", "--quiet", TEXT_CACHE, at=root).returncode == 0
 
 
+def has_cached_text(root: str, blob: str) -> bool:
+    """Return whether the cache has the text of a ledger's version, given by its object's id."""
+    return has_text_cache(root) and run_git("notes", f"--ref={TEXT_CACHE}", "list", blob, at=root).returncode == 0
+
+
 def remove_text_cache(root: str) -> bool:
     """Remove the cache, and return whether there was one; raises GitFailed. The next `git log -p` makes a new one."""
     if not has_text_cache(root):

@@ -172,7 +172,8 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
     if run_id is None:
         run_id = clock.run_id(creation.project_name(root), about, at, os.urandom(6))
     _check_new(root, run_id, plan, is_given=given["run_id"] is not None)
-    warnings, started = list[str](), None
+    warnings: list[str] = []
+    started = None
     subject = (
         f"--work-id {quote_word(given['work_id'])}" if given["work_id"] else f"--target {quote_word(plan['target'])}"
     )
@@ -284,7 +285,8 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
         _add_where_else(error, root)
         raise
     command = f"/fractary-faber:workflow-run --resume {wanted.run_id} [faber-ledger run resume {wanted.run_id}]"
-    agreed, warnings = None, list[str]()
+    warnings: list[str] = []
+    agreed = None
     about = work_to_resume(run_here(root, wanted.run_id))
     if about is not None:  # asked before anything is written
         agreed = other_active_run(root, wanted.run_id)

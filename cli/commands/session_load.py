@@ -199,7 +199,8 @@ def _show(loading: Loading, result: Reload, packet: str, failure: Exception | No
     failure = failure or _required_failure(result, form)
     if packet and not form.as_json:
         tell_lines(packet)
-    size, lines = _size(packet), list[str]()
+    lines: list[str] = []
+    size = _size(packet)
     if failure is None and form.is_whole:
         lines = [*report.lines(loading, result, is_look=not form.records, is_brief=form.has_steps, given_bytes=size)]
     if failure is None and (not lines or (form.is_bounded and units("\n".join(lines)) > room)):

@@ -27,7 +27,7 @@ from faber_ledger.projections.fold import fold
 from faber_ledger.runs import tree_note
 from faber_ledger.runs.absorb import rows_waiting
 from faber_ledger.runs.clone import writer_of
-from faber_ledger.runs.git_command import git, run_git, top_of
+from faber_ledger.runs.git_command import TEXT_CACHE, git, has_cached_text, run_git, top_of
 from faber_ledger.runs.layouts import places_of
 from faber_ledger.runs.log import has_log, read_log
 from faber_ledger.runs.projecting import has_directory
@@ -202,7 +202,7 @@ class Anchors:
                 unredacted = self.compare(commit, path, kind)
                 counted += unredacted is not None
                 if unredacted:
-                    self._note_unredacted(commit, unredacted)
+                    self._note_unredacted(commit, unredacted, version.blob)
         if not counted and carries_refs(self.run.root):
             return
         versions_text = f"{plural(counted, 'version')} in {where}"
@@ -232,8 +232,10 @@ class Anchors:
             self._miss(where, row, kind)
         return unredacted
 
-    def _note_unredacted(self, where: str, unredacted: set[str]) -> None:
+    def _note_unredacted(self, where: str, unredacted: set[str], blob: str) -> None:
         what = f"{where} still holds the payload of {events_shown(len(unredacted))} redacted by now"
+        if has_cached_text(self.run.root, blob):
+            what += f", and so does {TEXT_CACHE}, git's cache of ledgers as text"
         hint = "docs/guides/REDACTION.md shows how to rewrite history; change the secret as well"
         self._note("unredacted_version", what, hint)
 

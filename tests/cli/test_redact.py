@@ -142,6 +142,8 @@ def test_gits_cache_of_ledgers_as_text_goes_too(project: Project) -> None:
     verified = project.faber("verify", "--git").stdout
     assert "still holds the payload of 1 event redacted by now\n" in verified
     project.git(*SHOW_CACHED)  # git's history still has it, so it is in the cache again
+    verified = project.faber("verify", "--git").stdout
+    assert f"redacted by now, and so does {TEXT_CACHE}, git's cache of ledgers as text\n" in verified
     assert "redacted already" in (again := redact(project, name))
     assert f"removed: {TEXT_CACHE}" in again
 
