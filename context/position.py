@@ -6,7 +6,7 @@ import os
 
 from faber_ledger.context.workflow import SHIPPED, steps_in_order
 from faber_ledger.files.text import clip, defuse, one_line, quoted, share_room, units
-from faber_ledger.ledger.clock import seconds_of
+from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.runs import progress
 from faber_ledger.runs.git import branch_of, is_safe, work_tree_of
 
@@ -45,6 +45,7 @@ FACT, ORDER, MORE = range(3)  # ranks
 WHAT_THIS_IS = "faber-ledger gives you this at each start of a session, also after a compaction."
 BELOW = "… (the rest: below)"
 MIDDLE = ") … "
+WHAT_WAS_ASKED = "What a later start of a session gives counts before this."
 WHAT_IS_OVER = "What faber-ledger has of this run, which is over."
 APPROVAL = "Pending approval (do not go on before it is given): "
 REJECTED = "Approval rejected (do not go on: ask the user): "
@@ -70,11 +71,13 @@ def render_position(
     notes: list[Remembered] | None = None,
     before: list[str] | None = None,
     on_failure: str = "",
+    asked_at: float | None = None,
 ) -> Position:
     """Return the position by a run's state, its workflow and its notes.
 
     `before` has sentences about the session before, and about other clones; `on_failure` is where the protocol says
-    what to do when a step fails. No text of a repository makes lines.
+    what to do when a step fails. `asked_at` is when a command asked for it, None for the packet of a start. No text of
+    a repository makes lines.
     """
     steps = steps_in_order(workflow["lineage"]) if workflow else []
     point = progress.resume_point(state)
@@ -96,8 +99,12 @@ def render_position(
     ]
     request = state.get("feedback_request")
     named = {text_of_value(request.get("request_id"))} if stops and isinstance(request, dict) else set()
-    what = WHAT_IS_OVER if state.get("status") in progress.FINISHED else WHAT_THIS_IS
-    head = f"# FABER run {one_line(run.run_id, MAX_VALUE)}\n\n{what}\n\n"
+    what = WHAT_THIS_IS if asked_at is None else WHAT_WAS_ASKED
+    if state.get("status") in progress.FINISHED:
+        what = WHAT_IS_OVER
+    name = one_line(run.run_id, MAX_VALUE)
+    heading = f"FABER run {name}" if asked_at is None else f"Run {name}, as of {utc_text(asked_at)}"
+    head = f"# {heading}\n\n{what}\n\n"
     if not notes:
         text, said = _fit([line for line in lines if line[1]], MAX_UNITS - units(head), "")
         return {"text": head + text, "other_notes": [], "said": said | named, "asks_for": asks_for}

@@ -120,7 +120,7 @@ def reconstitute(
     more = {"notes": known["notes"], "ledger_summaries": known["summaries"], "findings": journal.findings}
     if has_content:
         workflow = _find_workflow(meant, state, config["plugin_roots"])
-        position = render_position(meant, state, workflow=workflow, before=known["before"])
+        position = render_position(meant, state, workflow=workflow, before=known["before"], asked_at=now())
         sources: Sources = {"context": context, "state": state, "position": position, "known": known}
         tell_lines(render_content(sources, budget=budget, only=only))
     summaries = filter(says_something, [*boxed_lines(context, known), *brief_lines(context, known)])

@@ -124,7 +124,7 @@ def test_the_text_has_the_content_and_the_most_important_first(project: Project)
     text = content_of(project)
     at = project.of_type("compaction_completed")[0]
     in_order = [
-        f"# FABER run {RUN}\n",
+        f"# Run {RUN}, as of ",
         "Leave billing alone.\n",
         "Approve the design?",
         "Possible answers: yes; no\n",
@@ -194,7 +194,7 @@ def test_only_prints_the_named_parts_and_no_report(project: Project) -> None:
     both = project.faber("reconstitute", "--only", "branch", "--only", "report").stdout
     assert both.startswith("## Branch\n")
     assert END in both
-    assert only(project, "position")[0] == f"# FABER run {RUN}"
+    assert only(project, "position")[0].startswith(f"# Run {RUN}, as of ")
 
 
 def test_an_issue_for_the_client_is_named_with_its_command(project: Project) -> None:

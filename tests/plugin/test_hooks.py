@@ -21,7 +21,7 @@ CLIENT = "4f0c2b7e-0d5c-4d0e-9f57-6a1b7c1f0a11"
 
 def run_handler(project: Project, recorded: str, handler: dict[str, Any], env: dict[str, str]) -> Answer:
     """Run a handler of either form as the client does: without a shell if it has arguments."""
-    content, environment, _ = project.prepared(recorded, client=CLIENT, env=env | {"PATH": PLACES})
+    content, environment, _ = project.prepared(recorded, client=CLIENT, env={"PATH": PLACES} | env)
     words = ["sh", "-c", handler["command"]]
     if "args" in handler:
         words = [handler["command"], *handler["args"]]
@@ -85,3 +85,15 @@ def test_a_removed_plugin_prints_nothing_where_no_run_is_left(project: Project, 
     answer = call(project, recorded)
     assert (answer.code, answer.output) == (0, b"")
     assert not (project.root / ".fractary").exists()
+
+
+def test_without_the_program_a_start_says_what_to_do_in_a_project_of_faber(project: Project) -> None:
+    (group,) = HOOKS["SessionStart"]
+    (handler,) = group["hooks"]
+    env = plugin_environment(project) | {"PATH": "/usr/bin:/bin"}
+    recorded = "SessionStart.startup.print"
+    said = json.loads(run_handler(project, recorded, handler, env).output)["systemMessage"]
+    assert "faber-ledger is not on PATH" in said
+    assert "uv tool install CLONE" in said
+    shutil.rmtree(project.root / ".fractary")
+    assert run_handler(project, recorded, handler, env).output == b""

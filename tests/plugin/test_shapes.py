@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
-from support.skills import INLINE, PLUGIN, SKILLS, read_skill
+from support.skills import INLINE, PLUGIN, SKILLS, TIME, read_skill
 
 import faber_ledger
 from faber_ledger.recording.call import HOOKS
@@ -51,8 +51,8 @@ class Manifest(Strict):
 
 class Handler(Strict):
     type: Literal["command"]
-    command: Literal["faber-ledger-hook"]
-    args: list[str]
+    command: Text
+    args: list[str] | None = None
     timeout: int
 
 
@@ -70,9 +70,9 @@ class Frontmatter(Strict):
 
     description: Text
     argument_hint: Text = Field(alias="argument-hint")
-    allowed_tools: Annotated[str, StringConstraints(pattern=r"^Bash\(faber-ledger [a-z -]+:\*\)$")] = Field(
-        alias="allowed-tools"
-    )
+    allowed_tools: Annotated[
+        str, StringConstraints(pattern=rf"^Bash\(faber-ledger [a-z -]+:\*\)(, Bash\({re.escape(TIME)}\))?$")
+    ] = Field(alias="allowed-tools")
     disable_model_invocation: Literal["true"] | None = Field(default=None, alias="disable-model-invocation")
 
 
@@ -100,23 +100,27 @@ def test_the_plugin_has_the_version_of_the_package() -> None:
     assert json.loads(read(PLUGIN / ".claude-plugin/plugin.json"))["version"] == faber_ledger.__version__
 
 
-def test_the_hooks_call_the_program_without_a_shell_and_nothing_else() -> None:
+def test_the_hooks_call_the_program_and_nothing_else() -> None:
     hooks = Hooks.model_validate_json(read(PLUGIN / "hooks/hooks.json")).hooks
     called = {event: [handler for group in groups for handler in group.hooks] for event, groups in hooks.items()}
+    (start,) = called.pop("SessionStart")  # in a shell, which tells the user where the program is missing
+    assert (start.command.rpartition("; exec ")[2], start.timeout) == ("faber-ledger-hook session-start", 20)
+    assert {one.command for handlers in called.values() for one in handlers} == {"faber-ledger-hook"}
     assert {event: [(one.args, one.timeout) for one in handlers] for event, handlers in called.items()} == {
-        event: [([name], seconds)] for event, (name, seconds) in HOOKS.items()
+        event: [([name], seconds)] for event, (name, seconds) in HOOKS.items() if event != "SessionStart"
     }
 
 
 @pytest.mark.parametrize("name", SKILLS)
 def test_a_skill_runs_one_command_and_may_run_no_other(name: str) -> None:
     fields, body = skill(name)
-    allowed = fields.allowed_tools.removeprefix("Bash(").removesuffix(":*)")
+    allowed = fields.allowed_tools.removeprefix("Bash(").removesuffix(f", Bash({TIME})").removesuffix(":*)")
     if name == "note":  # a text is never part of a command
         assert INLINE.findall(body) == []
         assert f"{allowed} --from-stdin <<'END_OF_NOTE'\n" in body
     else:
-        (command,) = INLINE.findall(body)
+        at, command = INLINE.findall(body)
+        assert at == TIME
         assert command.startswith(f"{allowed} ")
         assert command.endswith(" $ARGUMENTS 2>&1 || true")
     assert len(body.splitlines()) <= 20

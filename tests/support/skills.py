@@ -8,6 +8,7 @@ from pathlib import Path
 PLUGIN = Path(__file__).parents[2] / "plugin"
 SKILLS = ["note", "reconstitute", "session-load", "session-save", "status", "what-happened"]
 PARTS = re.compile(r"---\n((?:[a-z-]+: .+\n)+)---\n\n(.+)", re.DOTALL)
+TIME = "date -u +%FT%TZ"  # when the skill was asked: the client shows an old one's output again after a compaction
 INLINE = re.compile(r"!`([^`]*)`")
 
 
@@ -20,5 +21,6 @@ def read_skill(name: str) -> tuple[dict[str, str], str]:
 
 def inline_command(name: str, arguments: str) -> str:
     """Return the line that the client gives to a shell, with the arguments that the user typed."""
-    (command,) = INLINE.findall(read_skill(name)[1])
+    at, command = INLINE.findall(read_skill(name)[1])
+    assert at == TIME
     return str(command).replace("$ARGUMENTS", arguments)
