@@ -28,7 +28,7 @@ def main() -> None:
         except OSError:
             pass  # standard output cannot be written: the command below finds that too, and reports it
     from faber_ledger.cli.app import run
-    from faber_ledger.hooks.agents import join_session
+    from faber_ledger.hooks.agent_call import join_session
 
     join_session()
     sys.exit(run(arguments))

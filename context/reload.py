@@ -61,6 +61,9 @@ if TYPE_CHECKING:
         age: float
 
 
+UNCHANGED = "What you were given earlier in this conversation has not changed since: only where the run stands follows."
+
+
 class Reload:
     """The result of one reload; `problems` are what the agent must read first."""
 
@@ -189,11 +192,13 @@ class Reload:
         has_summaries_in_git: bool,
         elsewhere: Elsewhere | None,
         before: str = "",
+        keeps_packets: bool = False,
     ) -> str:
         """Return the packet of a session of `client` that starts, or loads again, and note how it gives each artifact.
 
         Notes and another conversation's summary come from `log`, where it can be read; `elsewhere` is about other
-        clones, and `before` is a sentence about what must come first.
+        clones, and `before` is a sentence about what must come first. A client that `keeps_packets` gets the position
+        alone where its conversation has all else.
         """
         parts = self.parts()
         keeper = None if has_summaries_in_git else run
@@ -218,7 +223,28 @@ class Reload:
         names = [loaded["artifact"]["id"] for loaded in self.loaded]
         self.given = {name: given.get(name, "pointer") for name in names}
         self._unnamed = {name for name in names if name not in given}
-        return text
+        if log is None or not (keeps_packets and source == "resume" and self._is_in_conversation(log, client)):
+            return text
+        position = render_position(run, self.state, workflow=self.workflow, notes=notes, before=[UNCHANGED, *first])
+        return packet.pack(position, [], problems, budget=budget, notes=position["other_notes"])[0]
+
+    def _is_in_conversation(self, log: Log, client: str | None) -> bool:
+        """Return whether a client's conversation has these texts since its last start here, which no compaction cut."""
+        held: set[tuple[object, ...]] = set()
+        for recorded in log.newest_by(client):
+            event: dict[str, Any] = dict(recorded["event"])
+            if event["type"] == "compaction_completed" or event.get("reason") == "compaction":
+                return False
+            if event["type"] == "artifact_loaded":
+                held.add((event["artifact_id"], event["sha256"], event.get("given")))
+            if event["type"] == "session_started":
+                break
+        loaded = [one for one in self.loaded if not one["is_state"] and self.given[one["artifact"]["id"]] != "pointer"]
+        now = {
+            (one["artifact"]["id"], keyed(self.root, one["sha256"]), self.given[one["artifact"]["id"]])
+            for one in loaded
+        }
+        return bool(now) and now <= held
 
     def drafts(self, session_id: str, client: str | None, environment: Environment | None = None) -> list[Draft]:
         """Return the events of this reload, none for an artifact that the packet does not name.

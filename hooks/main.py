@@ -33,7 +33,7 @@ def main(words: list[str]) -> NoReturn:
     """Run the hook that `words`, the arguments of `faber-ledger-hook`, name, and end this process."""
     name, agent = words[0] if words else "", None
     if len(words) > 1:
-        from faber_ledger.hooks.agents import agent_in
+        from faber_ledger.hooks.agent_call import agent_in
 
         agent, name = agent_in(words)
     if agent is None and "COPILOT_PROJECT_DIR" in os.environ:
@@ -85,7 +85,7 @@ def _read_call(hook: str, agent: str | None) -> Call:
     content = read_input()
     if agent is None:
         return Call(hook, content, os.environ)
-    from faber_ledger.hooks.agents import read_call  # the client needs no translation
+    from faber_ledger.hooks.agent_call import read_call  # the client needs no translation
 
     return read_call(agent, hook, content)
 
@@ -93,7 +93,7 @@ def _read_call(hook: str, agent: str | None) -> Call:
 def _check_call(call: Call, agent: str | None, start: str, log: _Log) -> bool:
     """Return whether a delivery can be recorded: it has a hook's name, and a folder; else warn why not."""
     if agent is not None:
-        from faber_ledger.hooks.agents import prepare_call
+        from faber_ledger.hooks.agent_call import prepare_call
 
         if not prepare_call(call, agent, log.root, log.warn):
             _print(call, None)
@@ -112,7 +112,7 @@ def _check_call(call: Call, agent: str | None, start: str, log: _Log) -> bool:
         return True
     names, of = [name for name, _ in HOOKS.values()], "faber-ledger"
     if agent is not None:
-        from faber_ledger.hooks.agents import list_events
+        from faber_ledger.hooks.agent_call import list_events
 
         names, of = list_events(agent), agent
     log.warn(f"{call.hook} is not a hook of {of}: {', '.join(names)}")
@@ -122,7 +122,8 @@ def _check_call(call: Call, agent: str | None, start: str, log: _Log) -> bool:
 
 def _record(call: Call, log: _Log) -> None:
     """Record a delivery on the run that it is about, and print the answer."""
-    seen = note_delivery(log.root, call.client, call.pid, log.at, is_end=call.hook == "SessionEnd")
+    transcript, is_end = call.text("transcript_path"), call.hook == "SessionEnd"
+    seen = note_delivery(log.root, call.client, call.pid, log.at, transcript, is_end=is_end)
     if unused_tops and call.hook == "SessionStart":
         from faber_ledger.runs.ownership import describe_unused  # only below a repository of another user
 
@@ -203,7 +204,7 @@ def _start(call: Call) -> str:
 def _print(call: Call, answer: Answer | None) -> None:
     """Print an answer: a start's in the client's JSON form, any other hook's text unchanged; or as another agent's."""
     if call.agent is not None:
-        from faber_ledger.hooks.agents import render
+        from faber_ledger.hooks.agent_call import render
 
         text = render(call, answer)
     elif answer is None or (answer.context is None and answer.message is None):

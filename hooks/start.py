@@ -171,6 +171,7 @@ class Start(Hook):
         limit, room = self.call.limit, settings.packet_budget
         about: Any = {"client": self.call.client, "source": self.call.text("source") or "unknown", "before": before}
         about |= {"has_summaries_in_git": settings.summaries, "elsewhere": self._elsewhere}
+        about["keeps_packets"] = self.call.keeps_packets
         for _ in range(FITTINGS):
             text = gathered.pack(self.run, log, problems, budget=room, **about)
             if limit is None or (size := len(text.encode())) <= limit:

@@ -104,8 +104,8 @@ class Projector:
         entry = self._entry_to_change(event["session_id"], at)
         if entry is None:
             return
-        if event["inferred"] and entry.get("ended_at"):
-            return
+        if event["inferred"] and "delivery" not in event and entry.get("ended_at"):
+            return  # a late end that the client sent says more than one that was inferred when the next session began
         if not isinstance(entry.get("started_at"), str):
             _put(entry, "started_at", last_reload(self.blocks) or at, after="session_id")
         _put(entry, "ended_at", at, after="started_at")

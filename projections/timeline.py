@@ -222,7 +222,7 @@ class _Course:
         if kind == "session_started":
             self.started.setdefault(session_id, (self.moment, self.number))
         if kind == "session_ended":
-            if session_id not in self.ended or not event.get("inferred"):
+            if session_id not in self.ended or not event.get("inferred") or "delivery" in event:
                 self.ended[session_id] = (self.moment, self.number)
             self.is_compacting = event.get("reason") == "compaction"
 

@@ -87,6 +87,7 @@ class Call:
 
     agent: str | None = None  # another agent than the client
     limit: int | None = None  # how many bytes of a context it takes whole
+    keeps_packets = False  # whether the agent has the earlier ones in a conversation that it resumes
 
     def __init__(self, hook: str, content: bytes, environ: Mapping[str, str]) -> None:
         """Read a delivery; `problem` says what was wrong with it, and the variables replace fields that it lacks.
@@ -140,6 +141,10 @@ class Call:
         """The summary of the client's compaction, of any length; empty if there is none."""
         value = self._values.get("compact_summary")
         return value if isinstance(value, str) else ""
+
+    def heard_at(self) -> float | None:
+        """Return when the client went on last, if this is an end that may come long after; else None."""
+        return None
 
     @property
     def client(self) -> str | None:

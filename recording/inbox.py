@@ -69,6 +69,7 @@ if TYPE_CHECKING:
         seen: Seen | None
         loads: list[Draft] | None
         by: NotRequired[dict[str, str]]
+        heard_at: NotRequired[float]  # of an end that may come long after the session's
 
     @final
     class LeftFacts(TypedDict):
@@ -329,9 +330,10 @@ def _is_fact(fact: Any, shape: dict[str, Any]) -> bool:
 
 
 def _or_none(found: dict[str, Any]) -> dict[str, Any]:
-    """Return the shapes of the members that are an object or null, and of one that earlier versions did not write."""
+    """Return the shapes of the members that are an object or null, and of those that may be left out."""
     shapes = {"checkout": CHECKOUT, "seen": SEEN}
-    by = {"by": dict.fromkeys(found["by"], TEXT)} if type(found.get("by")) is dict else {}
+    by: dict[str, Any] = {"by": dict.fromkeys(found["by"], TEXT)} if type(found.get("by")) is dict else {}
+    by |= {"heard_at": (float,)} if "heard_at" in found else {}
     return by | {name: (type(None),) if found[name] is None else shape for name, shape in shapes.items()}
 
 

@@ -37,6 +37,7 @@ ENDS = ("PreCompact", "SessionEnd")
 WORDS = {"SessionStart": "source", "PreCompact": "trigger", "PostCompact": "trigger", "SessionEnd": "reason"}
 LONGEST_SUMMARY = 64 * 1024  # characters: a longer one is masked and shortened before it is written anywhere
 INFERRED = ("compaction", "abandoned", "normal")  # the ends of a session after which it may have gone on
+LATE_SECONDS = 60  # after which an end says nothing of when a session ended
 NO_SESSION = "has no session on"
 DECIDED_LETTERS = 18  # the first of an id, which the delivery decides: its time, and 40 random bits
 
@@ -73,7 +74,7 @@ def arrival_of(
         from faber_ledger.recording.secrets.mask import clean_summary
 
         summary = clean_summary(summary)
-    return {
+    arrival: Arrival = {
         "inbox": VERSION,
         "id": clock.event_id(at, os.urandom(10)),
         "salt": os.urandom(16).hex(),
@@ -98,6 +99,9 @@ def arrival_of(
         "seen": None if seen is None else {"first_at": seen.first_at, "last_at": seen.last_at, "run_id": seen.run_id},
         "loads": None,
     }
+    if (heard_at := call.heard_at()) is not None:
+        arrival["heard_at"] = heard_at
+    return arrival
 
 
 def masked(arrival: Arrival) -> Arrival:
@@ -255,8 +259,22 @@ def _end(arrival: Arrival, view: View, caller: Caller, delivery: Delivery) -> De
         opening = sessions.open_session(view, caller, session_id, "inferred", inferred_at=at)
     reason: Reason = "compaction" if arrival["hook"] == "PreCompact" else "normal"
     said = _masked_word(arrival["word"])
-    end = sessions.end_session(view, caller, session_id, reason, said, delivery=delivery, is_new=bool(opening))
+    heard_at = _heard_before_late_end(arrival, seen)
+    is_late, is_new = heard_at is not None, bool(opening)
+    end = sessions.end_session(
+        view, caller, session_id, reason, said, delivery=delivery, is_new=is_new, is_inferred=is_late
+    )
+    if heard_at is not None:
+        end["at"] = heard_at
     return Decided([*opening, end, *checkout_after(end, arrival["checkout"])], has_moved=has_moved)
+
+
+def _heard_before_late_end(arrival: Arrival, seen: SeenClient | None) -> float | None:
+    """Return when a client was heard of last, if its end comes more than a minute later; else None."""
+    if "heard_at" not in arrival:
+        return None
+    heard_at = max(arrival["heard_at"], seen.last_at if seen is not None else 0.0)
+    return heard_at if arrival["at"] - heard_at > LATE_SECONDS else None
 
 
 def _is_new_here(arrival: Arrival) -> bool:

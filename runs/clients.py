@@ -28,7 +28,13 @@ MAX_BYTES = 32 * 1024
 LATEST = 253_402_300_800  # the end of the year 9999
 TEXT, TIME = (str,), (int, float)
 # A member's name, the types of its value, and whether it may be null.
-HEARD = (("client", TEXT, False), ("pid", TEXT, True), ("first_at", TIME, False), ("last_at", TIME, False))
+HEARD = (
+    ("client", TEXT, False),
+    ("pid", TEXT, True),
+    ("first_at", TIME, False),
+    ("last_at", TIME, False),
+    ("transcript", TEXT, True),
+)
 SESSION = (("client", TEXT, False), ("run_id", TEXT, False), ("root", TEXT, False), ("session_at", TIME, False))
 SESSION_ENDING = ".session"  # of the second file's name
 DUE_ENDING = ".due"  # of the file of a client whose next prompt is a start
@@ -40,7 +46,7 @@ class SeenClient:
 
     `pid` is its newest process that is known. `run_id` is the run of its newest session, `root` the project in the work
     tree of this clone that the session began in, and `session_at` when the client came to that run; all None if it has
-    had no session here.
+    had no session here. `transcript` is the file into which the client writes its conversation.
     """
 
     def __init__(
@@ -52,6 +58,7 @@ class SeenClient:
         run_id: str | None = None,
         root: str | None = None,
         session_at: float | None = None,
+        transcript: str | None = None,
     ) -> None:
         self.client = client
         self.pid = pid
@@ -60,6 +67,7 @@ class SeenClient:
         self.run_id = run_id
         self.root = root
         self.session_at = session_at
+        self.transcript = transcript
 
 
 def seen_client(root: str, client: str | None) -> SeenClient | None:
@@ -77,7 +85,7 @@ def seen_client(root: str, client: str | None) -> SeenClient | None:
 
 
 def note_delivery(
-    root: str, client: str | None, pid: str | None, at: float, *, is_end: bool = False
+    root: str, client: str | None, pid: str | None, at: float, transcript: str | None = None, *, is_end: bool = False
 ) -> SeenClient | None:
     """Note that a client has made a delivery, and return what was known of it before.
 
@@ -95,7 +103,7 @@ def note_delivery(
         return None
     if before is None:
         _sweep(os.path.dirname(path), at)
-    _write_heard(root, path, before, client, pid, at)
+    _write_heard(root, path, before, client, pid, at, transcript)
     return before
 
 
@@ -109,6 +117,12 @@ def note_session(root: str, client: str | None, pid: str | None, run_id: str, at
         _write_heard(root, path, before, client, pid, at)
     session = {"client": client, "run_id": run_id, "root": os.path.abspath(root), "session_at": at}
     _write(root, path + SESSION_ENDING, session)
+
+
+def last_heard(root: str, client: str | None) -> float | None:
+    """Return when a client sent its last delivery here or changed its transcript; None if it is not known here."""
+    seen = seen_client(root, client)
+    return None if seen is None else max(seen.last_at, changed_at(seen.transcript) or 0.0)
 
 
 def client_of_process(root: str, pid: str | None, client: str | None) -> SeenClient | None:
@@ -171,11 +185,20 @@ def _read(path: str, members: tuple[tuple[str, tuple[type, ...], bool], ...]) ->
     return values
 
 
-def _write_heard(root: str, path: str, before: SeenClient | None, client: str, pid: str | None, at: float) -> None:
+def _write_heard(
+    root: str,
+    path: str,
+    before: SeenClient | None,
+    client: str,
+    pid: str | None,
+    at: float,
+    transcript: str | None = None,
+) -> None:
     """Write what is known of a client after a delivery of it, or a command in it."""
     first_at, last_at = (at, at) if before is None else (before.first_at, max(at, before.last_at))
     pid = pid if pid or before is None else before.pid
-    heard = {"client": client, "pid": pid, "first_at": first_at, "last_at": last_at}
+    transcript = transcript if transcript or before is None else before.transcript
+    heard = {"client": client, "pid": pid, "first_at": first_at, "last_at": last_at, "transcript": transcript}
     _write(root, path, heard)
 
 
@@ -189,13 +212,13 @@ def _sweep(folder: str, at: float) -> None:
     names: dict[str, list[str]] = {}
     ages: dict[str, float] = {}
     for name in names_in(folder):
-        of, changed_at = name.partition(".")[0], _changed_at(os.path.join(folder, name))
-        if (of in names or is_hex_id(of)) and changed_at is not None:
+        of, at_last = name.partition(".")[0], changed_at(os.path.join(folder, name))
+        if (of in names or is_hex_id(of)) and at_last is not None:
             names[of] = [*names.get(of, []), name]
-            ages[of] = max(changed_at, ages.get(of, 0.0))
+            ages[of] = max(at_last, ages.get(of, 0.0))
     surplus = len(ages) - MAX_CLIENTS + 1
-    for number, (changed_at, of) in enumerate(sorted([(age, of) for of, age in ages.items()])):
-        if number < surplus or at - changed_at > KEPT_SECONDS:
+    for number, (at_last, of) in enumerate(sorted([(age, of) for of, age in ages.items()])):
+        if number < surplus or at - at_last > KEPT_SECONDS:
             for name in names[of]:
                 disk.remove(os.path.join(folder, name))
 
@@ -208,11 +231,11 @@ def names_in(folder: str) -> list[str]:
         return []
 
 
-def _changed_at(path: str) -> float | None:
+def changed_at(path: str | None) -> float | None:
     """Return when a regular file was changed; None for anything else."""
     try:
-        status = os.lstat(path)
-    except OSError:
+        status = os.lstat(path or "")
+    except (OSError, ValueError):
         return None
     return status.st_mtime if stat.S_ISREG(status.st_mode) else None
 

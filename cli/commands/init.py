@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from faber_ledger.cli.setup.agents import EVENTS, add_agent_hooks, describe_agent_file
+from faber_ledger.cli.setup.agents import add_agent_hooks, describe_agent_file
 from faber_ledger.cli.setup.git import (
     FILES,
     IGNORE_FILE,
@@ -66,6 +66,7 @@ from faber_ledger.cli.ui.words import place_lines
 from faber_ledger.cli.worktrees.git import refuse_bare
 from faber_ledger.files.change import FileChange, make_changes
 from faber_ledger.files.json_text import JsonText
+from faber_ledger.hooks.agents import SET_UPS
 from faber_ledger.hooks.client_settings import HOOK_PROGRAM, settings_path
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS
@@ -98,7 +99,7 @@ PURPOSES = {
 @click.option(
     "--plugin", "part", flag_value="plugin", help="As --git-only, where the client's plugin faber-ledger has the hooks."
 )
-@click.option("--agent", type=click.Choice([*EVENTS]), help="Add the hooks to another agent's file, not the client's.")
+@click.option("--agent", type=click.Choice([*SET_UPS]), help="Add the hooks to another agent's file, not the client's.")
 @click.option(
     "--pre-commit/--no-pre-commit",
     default=None,

@@ -16,9 +16,9 @@ from faber_ledger.cli.sync.versions import is_state_due
 from faber_ledger.cli.ui.git_words import in_git_data, in_git_line
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import choose_run, run_argument
-from faber_ledger.cli.ui.words import CLIENT, events_shown, plural, publishing_hint
+from faber_ledger.cli.ui.words import CLIENT, ago, events_shown, plural, publishing_hint
 from faber_ledger.context.position import say_what_stops
-from faber_ledger.ledger.clock import seconds_of, utc_text
+from faber_ledger.ledger.clock import now, seconds_of, utc_text
 from faber_ledger.ledger.command_errors import NoActiveRun
 from faber_ledger.ledger.disk import FileRefused
 from faber_ledger.ledger.errors import StateMissing
@@ -32,6 +32,7 @@ from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.carry import consent_of
+from faber_ledger.runs.clients import last_heard
 from faber_ledger.runs.clone import OUT_OF_THE_WAY, find_obstacle
 from faber_ledger.runs.conflicts import paths_in_conflict
 from faber_ledger.runs.git import branch_of
@@ -48,7 +49,11 @@ from faber_ledger.runs.set_up import SET_UP, lacks_driver
 from faber_ledger.runs.tree_note import TreeNote
 
 if TYPE_CHECKING:
+    from faber_ledger.ledger.events import Recorded
+    from faber_ledger.ledger.log import Log
     from faber_ledger.projections.fold import Blocks
+
+QUIET_SECONDS = 7200  # after which an open session is shown with when its client was heard of last
 
 
 @click.command(short_help="Show where a run stands.")
@@ -264,9 +269,20 @@ def _session_text(run: Run, state: dict[str, Any], blocks: Blocks, *, has_log: b
     with read_log(run) if has_log else nullcontext() as log:
         is_here = sessions.is_open_here(log, blocks, current, run.root)
         start = log.start_of(current) if log is not None else None
+        quiet = _quiet_seconds(run, log, start)
     agent, version = Agents([start] if start is not None else []).find(current)
     machine += f" ({agent_shown(agent, version)})" if (agent, version) not in ((None, None), (CLIENT, None)) else ""
     if not is_here:
         return f"{current}, open on {machine} since {since} ({count} in all)"
     hint = f"; `faber-ledger session-save --run-id {run.run_id}` ends it" if is_finished else ""
+    hint = f", last heard {ago(quiet)}{hint}" if quiet >= QUIET_SECONDS else hint
     return f"{current}, open since {since} on {machine} ({count} in all){hint}"
+
+
+def _quiet_seconds(run: Run, log: Log | None, start: Recorded | None) -> float:
+    """Return how long nothing was heard of the client of an open session; 0 where that is not known."""
+    if log is None or start is None or start["client"] is None:
+        return 0
+    newest = next(log.newest_by(start["client"]), start)
+    heard = [seconds_of(newest["at"]), last_heard(run.root, start["client"])]
+    return now() - max([at for at in heard if at is not None], default=now())

@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 
 from faber_ledger.cli.doctor.finding import Finding, file_fix
 from faber_ledger.cli.doctor.patient import Patient
-from faber_ledger.cli.setup.agents import EVENTS, list_agents, list_unreviewed
+from faber_ledger.cli.setup.agents import list_agents, list_unreviewed
 from faber_ledger.cli.setup.hooks import describe_agents_alone, describe_both, describe_idle, settings_change
 from faber_ledger.cli.ui.changes import display_path
 from faber_ledger.cli.ui.words import plural
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.hooks import client_plugins, client_settings
+from faber_ledger.hooks.agents import SET_UPS
 from faber_ledger.hooks.client_settings import HOOK_PROGRAM, SCOPES
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.disk import FileRefused, read_text
@@ -126,7 +127,7 @@ def check_agents(patient: Patient) -> Iterator[Finding]:
     """Look for other agents' hooks that are missing or run twice."""
     for file in list_agents(patient.root):
         shown = display_path(file.path, patient.root)
-        missing = [event for event in EVENTS[file.agent] if event not in file.entries]
+        missing = [event for event in SET_UPS[file.agent].hooks if event not in file.entries]
         if missing:
             what = f"{shown} has no hook for {', '.join(missing)}: what {file.agent} does then is not recorded"
             scope = " --scope user" if file.scope == "user" else ""

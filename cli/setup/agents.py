@@ -13,47 +13,15 @@ from faber_ledger.cli.ui.changes import display_path
 from faber_ledger.files.change import FileChange, read_file, read_inside
 from faber_ledger.files.json_edit import with_hook, without
 from faber_ledger.files.json_text import JsonText
+from faber_ledger.hooks.agents import AGENTS, SET_UPS
 from faber_ledger.hooks.client_settings import HOOK_PROGRAM, MAX_BYTES, PROGRAM, keep_found, settings_path
 from faber_ledger.ledger.command_errors import SettingsInvalid
 from faber_ledger.ledger.disk import FileRefused, folder_around, read_regular
 from faber_ledger.ledger.errors import LedgerError
 
-# Which there are
+LOST = "faber-ledger is not on PATH: this session of the active FABER run is not recorded. Put it on PATH, then "
 
-# Each agent's events, with our name of the hook and its time-out in seconds. Codex allows an end no more than three;
-# Gemini counts milliseconds.
-EVENTS = {
-    "codex": {
-        "SessionStart": ("session-start", 20),
-        "PreCompact": ("pre-compact", 60),
-        "PostCompact": ("post-compact", 20),
-        "SessionEnd": ("session-end", 3),
-    },
-    "copilot": {
-        "sessionStart": ("session-start", 20),
-        "preCompact": ("pre-compact", 60),
-        "userPromptTransformed": ("user-prompt", 20),
-        "sessionEnd": ("session-end", 15),
-    },
-    "gemini": {
-        "SessionStart": ("session-start", 20),
-        "PreCompress": ("pre-compact", 60),
-        "BeforeAgent": ("user-prompt", 20),
-        "SessionEnd": ("session-end", 15),
-    },
-}
-UNITS = {"gemini": 1_000}  # of a time-out in a second, where it is not in seconds
-IN_PROJECT = {
-    "codex": ".codex/hooks.json",
-    "copilot": ".github/hooks/faber-ledger.json",
-    "gemini": ".gemini/settings.json",
-}
-# The variable that moves a user's folder, that folder in the user's home, and the file in it.
-OF_USER = {
-    "codex": ("CODEX_HOME", ".codex", "hooks.json"),
-    "copilot": ("COPILOT_HOME", ".copilot", "hooks/faber-ledger.json"),
-    "gemini": ("", ".gemini", "settings.json"),
-}
+# Which there are
 
 
 class AgentFile(NamedTuple):
@@ -88,7 +56,7 @@ def list_agents(root: str, changes: Iterable[FileChange] = ()) -> list[AgentFile
 
 def _list_paths(root: str) -> Iterator[tuple[str, str, str]]:
     """Yield scope, agent and path of each file that an agent reads here, unless a link leads out of the project."""
-    for scope, agent in [(scope, agent) for scope in ("project", "user") for agent in EVENTS]:
+    for scope, agent in [(scope, agent) for scope in ("project", "user") for agent in SET_UPS]:
         path = agent_path(root, scope, agent)
         if scope == "user" or folder_around(path, [root]) is not None:
             yield scope, agent, path
@@ -127,14 +95,14 @@ def _top_of(path: str) -> str:
 
 def folders_of_user() -> set[str]:
     """Return the folders of the user's that `init --scope user` makes where they are missing."""
-    files = [settings_path("user", ""), *[agent_path("", "user", agent) for agent in EVENTS]]
-    return {*map(os.path.dirname, files), *map(_home, EVENTS)}
+    files = [settings_path("user", ""), *[agent_path("", "user", agent) for agent in SET_UPS]]
+    return {*map(os.path.dirname, files), *map(_home, SET_UPS)}
 
 
 def describe_agent_file(path: str) -> str | None:
     """Return what an agent's file of a project or of the user is for; None for any other path."""
-    for agent, name in IN_PROJECT.items():
-        if path.endswith(name) or path == agent_path("", "user", agent):
+    for agent, set_up in SET_UPS.items():
+        if path.endswith(set_up.in_project) or path == agent_path("", "user", agent):
             return f"hooks of {agent}"
     return None
 
@@ -142,15 +110,14 @@ def describe_agent_file(path: str) -> str | None:
 def agent_path(root: str, scope: str, agent: str) -> str:
     """Return the path of an agent's file in a scope, `project` or `user`."""
     if scope == "project":
-        return os.path.join(root, IN_PROJECT[agent])
-    return os.path.join(_home(agent), OF_USER[agent][2])
+        return os.path.join(root, SET_UPS[agent].in_project)
+    return os.path.join(_home(agent), SET_UPS[agent].in_folder)
 
 
 def _home(agent: str) -> str:
     """Return the user's folder of an agent."""
-    variable, folder, _ = OF_USER[agent]
-    moved = os.environ.get(variable, "")
-    return moved if os.path.isabs(moved) else os.path.join(os.path.expanduser("~"), folder)
+    moved = os.environ.get(SET_UPS[agent].moved_by, "")
+    return moved if os.path.isabs(moved) else os.path.join(os.path.expanduser("~"), SET_UPS[agent].folder)
 
 
 def decode_agent_file(content: bytes, shown: str, agent: str) -> str:
@@ -160,7 +127,9 @@ def decode_agent_file(content: bytes, shown: str, agent: str) -> str:
         hooks = JsonText(text).value.get("hooks", {})
     except (ValueError, RecursionError) as error:
         raise SettingsInvalid(f"{shown}: not valid JSON: {error}", hint="fix the file; it was left as it is") from error
-    if not isinstance(hooks, dict) or not all([isinstance(hooks.get(event, []), list) for event in EVENTS[agent]]):
+    if not isinstance(hooks, dict) or not all(
+        [isinstance(hooks.get(event, []), list) for event in SET_UPS[agent].hooks]
+    ):
         raise SettingsInvalid(f"{shown}: `hooks` has another form", hint="fix the file; it was left as it is")
     return text
 
@@ -173,18 +142,19 @@ def agent_entry(agent: str, name: str, seconds: int) -> dict[str, Any]:
 
 def _entry(agent: str, name: str, seconds: int, otherwise: str) -> dict[str, Any]:
     command = f"command -v {HOOK_PROGRAM} >/dev/null 2>&1 || {otherwise} exec {HOOK_PROGRAM} --agent {agent} {name}"
-    if agent == "copilot":
+    if SET_UPS[agent].is_flat:
         return {"type": "command", "bash": command, "timeoutSec": seconds}
-    return {"hooks": [{"type": "command", "command": command, "timeout": seconds * UNITS.get(agent, 1)}]}
+    return {"hooks": [{"type": "command", "command": command, "timeout": seconds * SET_UPS[agent].in_second}]}
 
 
 def _tell_user(agent: str) -> str:
     """Return what a start does without the program: where it was used before, it says what to do, in the agent's form.
 
-    Hooks run in the project's folder. Copilot shows its user nothing: the agent is asked to.
+    Hooks run in the project's folder. An agent that shows its user nothing is asked to tell it.
     """
-    said = TO_DO[agent]
-    answer = {"additionalContext": f"Tell the user: {said}"} if agent == "copilot" else {"systemMessage": said}
+    said = f"{LOST}{SET_UPS[agent].again}"
+    is_told = AGENTS[agent].answer == "client"
+    answer = {"systemMessage": said} if is_told else {AGENTS[agent].answer: f"Tell the user: {said}"}
     return (
         "{ { test -s .fractary/faber/.active-run-id || test -s .fractary/faber/runs/.active-run-id; }"
         ' && git=$(git rev-parse --git-common-dir 2>/dev/null) && test -d "$git/faber-ledger"'
@@ -198,20 +168,6 @@ def _is_ours(entry: object) -> bool:
 
 # Adding and removing
 
-EMPTY = {"codex": "{}\n", "gemini": "{}\n", "copilot": '{\n  "version": 1\n}\n'}
-NEXT = {
-    "codex": "Codex runs no new hook before you have reviewed it, and `codex exec` does not ask: start it here and"
-    " trust them; a daemon that is already at work finds the program after `codex app-server daemon restart`",
-    "copilot": "Copilot reads its hooks when it starts: start a new session of it",
-    "gemini": "Gemini reads its hooks when it starts, and names them in a warning once: start a new session of it",
-}
-LOST = "faber-ledger is not on PATH: this session of the active FABER run is not recorded. Put it on PATH, then "
-TO_DO = {
-    "codex": f"{LOST}run: codex app-server daemon restart",
-    "copilot": f"{LOST}start copilot again",
-    "gemini": f"{LOST}start gemini again",
-}
-
 
 def add_agent_hooks(root: str, scope: str, agent: str) -> tuple[list[FileChange], list[str]]:
     """Return the change that puts our hooks into an agent's file, and what to say.
@@ -220,14 +176,14 @@ def add_agent_hooks(root: str, scope: str, agent: str) -> tuple[list[FileChange]
     """
     path = agent_path(root, scope, agent)
     before = read_inside(path, root) if scope == "project" else read_file(path)
-    text = EMPTY[agent]
+    text = SET_UPS[agent].empty
     if before is not None:
-        text = keep_found(decode_agent_file(before, display_path(path, root), agent), EMPTY[agent])
-    for event, (name, seconds) in EVENTS[agent].items():
+        text = keep_found(decode_agent_file(before, display_path(path, root), agent), text)
+    for event, (name, seconds) in SET_UPS[agent].hooks.items():
         held = JsonText(text).value.get("hooks", {})
         if not any([_runs(entry, agent, name) for entry in held.get(event, [])]):
             text = with_hook(text, event, agent_entry(agent, name, seconds))
-    return [FileChange(path, before, text.encode())], [NEXT[agent]]
+    return [FileChange(path, before, text.encode())], [SET_UPS[agent].then]
 
 
 def remove_agent_hooks(root: str, scope: str) -> list[FileChange]:
@@ -241,7 +197,7 @@ def remove_agent_hooks(root: str, scope: str) -> list[FileChange]:
         if before is None or PROGRAM.encode() not in before:
             continue
         text = decode_agent_file(before, display_path(path, root), agent)
-        for event, (name, seconds) in EVENTS[agent].items():
+        for event, (name, seconds) in SET_UPS[agent].hooks.items():
             held = JsonText(text).value.get("hooks", {}).get(event, [])
             for number in reversed([at for at, entry in enumerate(held) if _is_written(entry, agent, name, seconds)]):
                 text = without(text, ("hooks", event, number))
@@ -250,7 +206,7 @@ def remove_agent_hooks(root: str, scope: str) -> list[FileChange]:
         is_changed = text.encode() != before
         if is_changed and not JsonText(text).value["hooks"]:
             text = without(text, ("hooks",))
-        is_ours = is_changed and text == EMPTY[agent] and not os.path.islink(path)
+        is_ours = is_changed and text == SET_UPS[agent].empty and not os.path.islink(path)
         if is_changed:
             found.append(FileChange(path, before, None if is_ours else text.encode()))
     return found

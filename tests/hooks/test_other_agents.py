@@ -6,7 +6,9 @@ The deliveries were written after the agents' documentation; none was recorded f
 from __future__ import annotations
 
 import json
+import os
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,8 @@ from support.command import COMMAND, run_command
 from support.loaded_modules import loaded_by
 from support.project import FIXTURES, Answer, Project
 from support.sizes import pair
+
+from faber_ledger.ledger.clock import seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -213,6 +217,68 @@ def test_three_ends_at_one_exit_are_one(project: Project) -> None:
 
 
 COPILOTS = {"COPILOT_CLI": "1", "COPILOT_PROJECT_DIR": "ROOT", "COPILOT_CLI_BINARY_VERSION": "1.0.102"}
+
+
+def age(path: Path, seconds: float) -> float:
+    """Let a file have been changed some seconds ago; return when."""
+    at = time.time() - seconds
+    path.touch()
+    os.utime(path, (at, at))
+    return at
+
+
+@pytest.mark.parametrize("is_next_started", [False, True])
+def test_an_end_long_after_the_transcripts_last_change_has_its_time(
+    project: Project, monkeypatch: pytest.MonkeyPatch, is_next_started: bool
+) -> None:
+    transcript = project.root.parent / "rollout.jsonl"
+    two_hours_ago = age(transcript, 7_200)
+    monkeypatch.setenv("FABER_LEDGER_TEST_CLOCK", str(two_hours_ago - 600))
+    deliver(project, "codex", "SessionStart.startup", transcript_path=str(transcript))
+    monkeypatch.delenv("FABER_LEDGER_TEST_CLOCK")
+    if is_next_started:  # the first session is abandoned at this moment
+        deliver(project, "codex", "SessionStart.startup", session_id="next")
+    deliver(project, "codex", "SessionEnd", transcript_path=str(transcript))
+    ended = project.history[0]
+    assert (ended["end_reason"], seconds_of(ended["ended_at"])) == ("normal", int(two_hours_ago))
+    assert project.of_type("session_ended")[-1]["inferred"] is True
+    project.assert_projected()
+
+
+def test_an_open_session_shows_when_its_client_was_heard_of_last(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transcript = project.root.parent / "rollout.jsonl"
+    age(transcript, 3 * 3600 + 60)
+    monkeypatch.setenv("FABER_LEDGER_TEST_CLOCK", str(time.time() - 4 * 3600))
+    deliver(project, "codex", "SessionStart.startup", transcript_path=str(transcript))
+    monkeypatch.delenv("FABER_LEDGER_TEST_CLOCK")
+    assert ", last heard 3 hours ago" in printed(project, "status")
+    age(transcript, 60)
+    assert "last heard" not in printed(project, "status")
+
+
+def test_codex_gets_the_position_alone_with_a_resume_that_changes_nothing(project: Project) -> None:
+    specification = project.root / "specs/258.md"
+    specification.parent.mkdir()
+    specification.write_text("# Retry limit\n\n" + "- [ ] a retry ends after the fifth time\n" * 20)
+    project.change_state(artifacts={"spec_path": "specs/258.md"})
+    whole = packet_in("codex", deliver(project, "codex", "SessionStart.startup"))
+
+    def resume() -> str:
+        deliver(project, "codex", "SessionEnd")
+        return packet_in("codex", deliver(project, "codex", "SessionStart.startup", source="resume"))
+
+    first, second = resume(), resume()
+    for packet in (first, second):
+        assert "has not changed since" in packet
+        assert len(packet) < len(whole) / 2
+    assert project.of_type("artifact_loaded")[-1]["session_id"] == project.current
+    specification.write_text(specification.read_text() + "One more criterion.\n")
+    assert "One more criterion." in resume()
+    assert "has not changed since" in resume()
+    deliver(project, "codex", "PreCompact.auto")
+    assert "One more criterion." in resume()
 
 
 def test_copilot_gets_its_packet_by_the_hooks_of_the_clients_settings(project: Project) -> None:
