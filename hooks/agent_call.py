@@ -9,7 +9,7 @@ from faber_ledger.hooks.agents import AGENTS, CLIENT, NAMES, PROMPT, REPLACED_PR
 from faber_ledger.ledger.disk import FileRefused, open_regular
 from faber_ledger.ledger.encoding import encoder, sha256
 from faber_ledger.recording.call import HOOKS, LONGEST_VALUE, Call
-from faber_ledger.runs.clients import changed_at, note_due, take_due
+from faber_ledger.runs.clients import changed_at, note_due, seen_client, take_due
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class AgentCall(Call):
         self.form: str | None = self._agent.answer
         self.limit = self._agent.limit
         self.keeps_packets = self._agent.keeps_packets
+        self._heard_at: float | None = None
         self.digest_facts()
         if self._values.get("hook_event_name") == PROMPT:
             self.hook, self.problem = PROMPT, None
@@ -81,8 +82,30 @@ class AgentCall(Call):
 
     def heard_at(self) -> float | None:
         """Return when the client went on last by its transcript, if this end may come long after the session's."""
+        if self._heard_at is not None:
+            return self._heard_at
         is_late = self.hook == "SessionEnd" and self._agent.ends_late
         return changed_at(self.text("transcript_path")) if is_late else None
+
+    def summary_of_compaction(self, transcript: str | None, since: float) -> str:
+        """Return the summary of this session's newest compaction since a moment; empty if the agent has left none."""
+        from faber_ledger.hooks import agent_transcripts  # only after a compaction
+
+        read = agent_transcripts.READERS.get(self._agent.summary)
+        if read is None or not transcript or not agent_transcripts.is_of_session(transcript, self.client or ""):
+            return ""
+        return read(transcript, since) or ""
+
+    def add_summary(self) -> None:
+        """Add the summary to the end of a compaction that comes without one."""
+        self._values["compact_summary"] = self.summary_of_compaction(self.text("transcript_path"), 0)
+
+    def add_before(self, hook: str, heard_at: float | None = None, **fields: str) -> None:
+        """Let another delivery come before this one, which no hook has sent; an end has the time `heard_at`."""
+        said = {name: self.text(name) for name in ("session_id", "cwd", "transcript_path")} | fields
+        earlier = AgentCall(self.agent, hook, encoder()(said).encode(), self._environ)
+        earlier.is_answered, earlier._heard_at = False, heard_at
+        self.before = [*self.before, earlier]
 
     def can_take_packet(self) -> bool:
         """Return whether an answer to this call can give the agent a context."""
@@ -185,10 +208,12 @@ def prepare_call(call: Call, agent: str, root: str, warn: Callable[[str], None])
         return False
     if call.hook == "PreCompact" and call.text("trigger") == AGENTS[agent].ignored_trigger:
         return False
+    if call.hook == "PostCompact" and call.text("agent_id") is None:
+        call.add_summary()
     if AGENTS[agent].starts_again or call.text("agent_id") is not None:
         return call.hook != PROMPT
     if call.hook == PROMPT:
-        due = take_due(root, call.client) if call.can_take_packet() else None
+        due = _find_due(call, root) if call.can_take_packet() else None
         if due is not None:
             call.become_start(due)
         return due is not None
@@ -196,7 +221,29 @@ def prepare_call(call: Call, agent: str, root: str, warn: Callable[[str], None])
         note_due(root, call.client, call.text("source") or "")
         return False
     if call.hook == "PreCompact":
-        note_due(root, call.client, "compact")
+        note_due(root, call.client, f"compact {call.text('trigger') or ''}")
     elif call.hook in ("SessionStart", "SessionEnd"):
         return take_due(root, call.client) not in AGENTS[agent].deaf_starts
     return True
+
+
+def _find_due(call: AgentCall, root: str) -> str | None:
+    """Return the source of the start that a prompt is, None for none; what it shows of a compaction comes before it.
+
+    Of a compaction that no hook announces, the transcript's end says when it was.
+    """
+    client, seen = call.client or "", seen_client(root, call.client)
+    noted = take_due(root, client)
+    due, _, trigger = noted.partition(" ") if noted is not None else (None, "", "")
+    transcript = call.text("transcript_path") or (seen.transcript if seen is not None else None)
+    if due is None and AGENTS[call.agent].ignored_trigger and seen is not None and transcript:
+        from faber_ledger.hooks.agent_transcripts import compressed_at, is_of_session
+
+        at = compressed_at(transcript) if is_of_session(transcript, client) else None
+        if at is not None and at > seen.last_at:
+            due, trigger = "compact", AGENTS[call.agent].ignored_trigger
+            call.add_before("PreCompact", at, trigger=trigger)
+    since = seen.last_at if seen is not None else 0
+    if due == "compact" and (summary := call.summary_of_compaction(transcript, since)):
+        call.add_before("PostCompact", trigger=trigger, compact_summary=summary)
+    return due

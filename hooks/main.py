@@ -59,7 +59,8 @@ def run_hook(name: str, agent: str | None = None) -> int:
             _print(call, _answer_foreign(call, error, _print_error))
             return 0
         if _check_call(call, agent, start, log):
-            _record(call, log)
+            for one in (*call.before, call):
+                _record(one, log)
     except BaseException as error:  # noqa: BLE001 -- whatever it is, the client's session goes on
         log.warn(_message_of(error))
     finally:
@@ -203,6 +204,8 @@ def _start(call: Call) -> str:
 
 def _print(call: Call, answer: Answer | None) -> None:
     """Print an answer: a start's in the client's JSON form, any other hook's text unchanged; or as another agent's."""
+    if not call.is_answered:
+        return
     if call.agent is not None:
         from faber_ledger.hooks.agent_call import render
 

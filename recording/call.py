@@ -20,7 +20,7 @@ from faber_ledger.runs.run import RUNS, common_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any, NotRequired, TypedDict
 
     from faber_ledger.ledger.events import Draft, Environment
@@ -87,6 +87,8 @@ class Call:
 
     agent: str | None = None  # another agent than the client
     limit: int | None = None  # how many bytes of a context it takes whole
+    is_answered = True
+    before: Sequence[Call] = ()  # calls that no hook has made, and that this one shows
     keeps_packets = False  # whether the agent has the earlier ones in a conversation that it resumes
 
     def __init__(self, hook: str, content: bytes, environ: Mapping[str, str]) -> None:

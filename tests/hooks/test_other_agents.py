@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -219,6 +220,12 @@ def test_three_ends_at_one_exit_are_one(project: Project) -> None:
 COPILOTS = {"COPILOT_CLI": "1", "COPILOT_PROJECT_DIR": "ROOT", "COPILOT_CLI_BINARY_VERSION": "1.0.102"}
 
 
+def session_of(project: Project, agent: str) -> str:
+    """Return the session id of an agent's deliveries."""
+    values = json.loads(content_of(project, agent, STORIES[agent][0]))
+    return str(values.get("session_id") or values["sessionId"])
+
+
 def age(path: Path, seconds: float) -> float:
     """Let a file have been changed some seconds ago; return when."""
     at = time.time() - seconds
@@ -279,6 +286,71 @@ def test_codex_gets_the_position_alone_with_a_resume_that_changes_nothing(projec
     assert "has not changed since" in resume()
     deliver(project, "codex", "PreCompact.auto")
     assert "One more criterion." in resume()
+
+
+SAID = 'The limit is half "done", in retry.py\nNext: a test'
+
+
+def test_codexs_summary_is_recorded_with_the_compactions_end(project: Project) -> None:
+    transcript = project.root.parent / f"rollout-{session_of(project, 'codex')}.jsonl"
+    said = "Another model wrote this, use it to assist with your own analysis:\n"
+    lines = [{"payload": {"message": f"{said}{text}"}, "of": "x"} for text in ("an older one", SAID)]
+    transcript.write_text(
+        "".join([json.dumps({"type": "compacted", **line}, separators=(",", ":")) + "\n" for line in lines])
+    )
+    for recorded in ("SessionStart.startup", "PreCompact.auto", "PostCompact.auto"):
+        deliver(project, "codex", recorded, transcript_path=str(transcript))
+    assert [one["summary"] for one in project.of_type("compaction_completed")] == [SAID]
+
+
+def test_copilots_summary_is_recorded_at_the_next_prompt(project: Project) -> None:
+    folder = project.root.parent / session_of(project, "copilot")
+    (folder / "checkpoints").mkdir(parents=True)
+    (folder / "checkpoints/001-first.md").write_text("an older one")
+    where = {"transcriptPath": str(folder / "events.jsonl")}
+    deliver(project, "copilot", "sessionStart.new")
+    deliver(project, "copilot", "preCompact.auto", **where)
+    (folder / "checkpoints/002-second.md").write_text(f"{SAID} password=hunter22-long")
+    (folder / "checkpoints/index.md").write_text("a table")
+    assert project.run_id in deliver(project, "copilot", "userPromptTransformed")
+    (ended,) = project.of_type("compaction_completed")
+    assert ended["summary"].startswith(SAID)
+    assert "hunter22" not in ended["summary"]
+
+
+@pytest.mark.parametrize("is_announced", [True, False])
+def test_geminis_compression_is_seen_at_the_next_prompt(project: Project, is_announced: bool) -> None:
+    transcript = project.root.parent / f"session-x-{session_of(project, 'gemini')[:8]}.jsonl"
+    where = {"transcript_path": str(transcript)}
+    deliver(project, "gemini", "SessionStart.startup", **where)
+    transcript.write_text("")
+    assert json.loads(deliver(project, "gemini", "BeforeAgent", **where)) == {}
+    if is_announced:
+        deliver(project, "gemini", "PreCompress.manual", **where)
+    at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    history = {"$set": {"messages": [{"content": [{"text": f"<state_snapshot>{SAID}</state_snapshot>"}]}]}}
+    info = {
+        "id": "1",
+        "timestamp": at,
+        "type": "info",
+        "content": "" if is_announced else "Context compressed from 9% to 0%.",
+    }
+    transcript.write_text("".join([json.dumps(line, separators=(",", ":")) + "\n" for line in (history, info)]))
+    assert project.run_id in packet_in("gemini", deliver(project, "gemini", "BeforeAgent", **where), is_prompt=True)
+    assert json.loads(deliver(project, "gemini", "BeforeAgent", **where)) == {}
+    ended = {"trigger": "manual" if is_announced else "auto", "summary": SAID}
+    assert [{name: one[name] for name in ended} for one in project.of_type("compaction_completed")] == [ended]
+    assert [one.get("end_reason") for one in project.history] == ["compaction", None]
+    assert [one["source"] for one in project.of_type("session_started")] == ["startup", "compact"]
+    project.assert_projected()
+
+
+def test_a_transcript_of_another_session_is_not_read(project: Project) -> None:
+    transcript = project.root.parent / "rollout-another.jsonl"
+    transcript.write_text(json.dumps({"type": "compacted", "payload": {"message": SAID}}, separators=(",", ":")))
+    for recorded in ("SessionStart.startup", "PreCompact.auto", "PostCompact.auto"):
+        deliver(project, "codex", recorded, transcript_path=str(transcript))
+    assert [one.get("summary") for one in project.of_type("compaction_completed")] == [None]
 
 
 def test_copilot_gets_its_packet_by_the_hooks_of_the_clients_settings(project: Project) -> None:

@@ -1,0 +1,72 @@
+"""What other agents leave of a compaction in their own files: its summary, and of one that no hook announces its time.
+
+Only the file of the delivery's own session is read, at its end. Each function takes the path of a client's transcript
+and a moment (seconds since 1970), and returns the newest summary after it; None if there is none.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from faber_ledger.ledger.clock import seconds_of
+from faber_ledger.ledger.disk import FileRefused, open_regular
+from faber_ledger.ledger.encoding import loads
+from faber_ledger.runs.clients import changed_at, names_in
+
+LARGEST_END = 64 * 1024
+LARGEST_ROLLOUT_END = 1024 * 1024  # a summary stands before the whole history that replaces the earlier one
+IN_STRING = r'(?:[^"\\]|\\.)*'
+SUMMARY_OF_ROLLOUT = re.compile(rf'"type":"compacted","payload":\{{"message":("{IN_STRING}")')
+BEFORE_SUMMARY = "to assist with your own analysis:\n"
+COMPRESSED = re.compile(r'"timestamp":"([^"\\]+)","type":"info","content":"(Context compressed from |")')
+SNAPSHOT = re.compile(rf"<state_snapshot>({IN_STRING}?)</state_snapshot>")
+CHECKPOINT = re.compile(r"(\d+)-.+\.md")
+
+
+def is_of_session(path: str, client: str) -> bool:
+    """Return whether a client names its transcript, or the folder of it, after a session."""
+    return client in path or os.path.splitext(path)[0].endswith(f"-{client[:8]}")
+
+
+def read_rollout(path: str, since: float) -> str | None:
+    """Codex: a line of the transcript has the summary, after a sentence of its own."""
+    found = SUMMARY_OF_ROLLOUT.findall(_read_end(path, LARGEST_ROLLOUT_END))
+    return str(loads(found[-1])).rpartition(BEFORE_SUMMARY)[2] if found else None
+
+
+def read_checkpoint(path: str, since: float) -> str | None:
+    """Copilot: each compaction writes a numbered file beside the transcript."""
+    folder = os.path.join(os.path.dirname(path), "checkpoints")
+    numbered = {int(found[1]): name for name in names_in(folder) if (found := CHECKPOINT.fullmatch(name))}
+    newest = os.path.join(folder, numbered[max(numbered)]) if numbered else ""
+    return _read_end(newest, LARGEST_END) if (changed_at(newest) or 0) >= since else None
+
+
+def read_snapshot(path: str, since: float) -> str | None:
+    """Gemini: the history that replaces the earlier one has the summary, and a message follows it."""
+    end = _read_end(path, LARGEST_END)
+    found = [*COMPRESSED.finditer(end)]
+    if not found or (seconds_of(found[-1][1]) or 0) < int(since):
+        return None
+    before = SNAPSHOT.findall(end, 0, found[-1].start())
+    return str(loads(f'"{before[-1]}"')) if before else None
+
+
+READERS = {"rollout": read_rollout, "checkpoint": read_checkpoint, "snapshot": read_snapshot}
+
+
+def compressed_at(path: str) -> float | None:
+    """Return when Gemini has compressed its history by itself; None if the end of its transcript does not say."""
+    found = [one for one in COMPRESSED.finditer(_read_end(path, LARGEST_END)) if one[2] != '"']
+    return seconds_of(found[-1][1]) if found else None
+
+
+def _read_end(path: str, size: int) -> str:
+    try:
+        descriptor = open_regular(path)
+    except (FileRefused, OSError, ValueError):
+        return ""
+    with open(descriptor, "rb") as file:
+        file.seek(max(os.fstat(descriptor).st_size - size, 0))
+        return file.read(size).decode("utf-8", "replace")
