@@ -43,7 +43,7 @@ MUST_STAY = re.compile(
     rf"|^{re.escape(LOGS)}/|^\.fractary/faber/(?:writer$|worktrees\.json)",
     re.IGNORECASE,  # as some file systems do
 )
-DRIVERS = ((DRIVER, "it cannot merge or show a ledger"), (STASHES, "it refuses to pull over a changed ledger"))
+DRIVERS = ((DRIVER, "it cannot merge or show a ledger"), (STASHES, "it refuses to pull over a run's changed files"))
 OUR_LINES = {
     ATTRIBUTES_FILE: "git treats a ledger as any binary file and does not merge it",
     IGNORE_FILE: "git would track backups, locks and logs of this machine",

@@ -77,6 +77,7 @@ LONGEST_LINE, LONGEST_VALUE = 500, 300
 MAX_OUTLINED = 250_000  # characters that an outline reads
 NEWEST_SESSIONS = 5
 DECISION = "decision"  # the kind of a note
+ANSWERS = ("response", "answer", "answered_by")  # one of which a question has that was answered
 OF_QUESTION = ("prompt", "request_id", "type", "requested_at", "notification_sent")  # of these the position tells
 QUOTED_CUT = "\n> …\n> "
 
@@ -223,8 +224,8 @@ def _open_questions(sources: Sources) -> Iterator[Block]:
 
 
 def _decisions(sources: Sources) -> Iterator[Block]:
-    """Yield what was decided, by session summaries, events and notes."""
-    context = sources["context"]
+    """Yield what was decided, by session summaries, events, notes, and the answers that the state has."""
+    context, state = sources["context"], sources["state"]
     history = context["session_history"]
     said: dict[str, object] = {}  # each decision with its newest time
     for summary in reversed(history["all_summaries"] if history else []):
@@ -236,6 +237,16 @@ def _decisions(sources: Sources) -> Iterator[Block]:
     events = [event for event in reversed(context["events"]) if event["type"] in DECISION_TYPES]
     events += reversed(context["older_decisions"])
     timed += [(note["at"], _note_block(note)) for note in sources["known"]["notes"] if note["kind"] == DECISION]
+    approvals = state.get("approvals")
+    answers: list[tuple[str, Any]] = [
+        ("approval", one) for one in (approvals if isinstance(approvals, list) else []) if isinstance(one, dict)
+    ]
+    question = state.get("feedback_request")
+    is_answered = isinstance(question, dict) and any([question.get(name) for name in ANSWERS])
+    answers += [("question to the user", question)] if is_answered else []
+    for label, one in answers:
+        at = max([text for name in one if name.endswith("_at") and isinstance(text := one[name], str)], default=None)
+        timed.append((at, _block(f"[{text_or_na(at)}] {label}:", one)))
     yield from _by_time([*timed, *[(event.get("timestamp"), _event_block(event)) for event in events]])
 
 

@@ -138,3 +138,8 @@ def test_a_source_outside_the_project_is_never_read(project: Project) -> None:
             log.append([{"event": event}], at=1_767_623_422.0, writer=writer)
             log.commit()
         assert "is neither in" in refused(project, f"hostile-{number}", "--content")
+
+
+def test_an_event_names_the_machine_of_its_clone(project: Project) -> None:
+    project.deliver("SessionStart.startup.print")
+    assert f", on {project.hostname}" in project.faber("show", "1").stdout
