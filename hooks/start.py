@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import stat
 
+from faber_ledger.context.artifact import is_value
 from faber_ledger.context.position import MOST_FAILURES, count_errors, pending_approvals, render_position
 from faber_ledger.files.text import one_line
 from faber_ledger.hooks.hook import REFUSALS, Hook
@@ -15,9 +17,11 @@ from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.clone import is_set_up_unchecked, note_use, read_used_runs
 from faber_ledger.runs.progress import branch_name, current_phase, resume_point
 from faber_ledger.runs.publish import carries_refs
+from faber_ledger.runs.run import is_run_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from faber_ledger.context.elsewhere import Elsewhere
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
 
 FITTINGS = 4  # of a packet into what an agent takes
 SECONDS_TO_RECORD = 2.0  # of a start's time, which its artifacts leave
+LARGEST_FILE = 1_048_576  # of variables
 NAME, LONGEST_LINE = "faber-ledger: ", 120
 
 
@@ -68,8 +73,6 @@ class Start(Hook):
             return None
         self._leave_run(is_followed=True)
         if os.environ.get("CLAUDE_ENV_FILE"):
-            from faber_ledger.hooks.session_env import export_run
-
             export_run(os.environ["CLAUDE_ENV_FILE"], self.run.run_id, state.get("work_id"), self.warn)
         return Answer(packet, self._line(state, is_broken=problem is not None))
 
@@ -206,3 +209,40 @@ class Start(Hook):
             from faber_ledger.runs.active import name_if_none_is
 
             name_if_none_is(root, active, self.run.run_id, self.warn)
+
+
+# The variables that the client's shell commands get, from a file that the shell sources
+
+
+def export_run(path: str, run_id: str, work_id: Any, warn: Callable[[str], None]) -> None:
+    """Export `FABER_RUN_ID` and `FABER_WORK_ID` in the client's file unless it does so already, or warn.
+
+    A work id comes from a cloned repository: it is left out unless it has only letters, digits and `._#-`.
+    """
+    wanted = {"FABER_RUN_ID": run_id if is_run_id(run_id) else ""}
+    work = str(work_id) if isinstance(work_id, (str, int)) and not isinstance(work_id, bool) else ""
+    wanted["FABER_WORK_ID"] = work if is_value(work) else ""
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
+    flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+    try:
+        _add(path, os.open(path, flags, 0o600), wanted)
+    except (OSError, ValueError) as error:
+        warn(f"CLAUDE_ENV_FILE: {error}")
+
+
+def _add(path: str, descriptor: int, wanted: dict[str, str]) -> None:
+    with open(descriptor, "r+b", buffering=0) as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(f"{path} is not a regular file")
+        known = (file.read(LARGEST_FILE) or b"").decode("utf-8", "replace")
+        lines = [f"export {name}='{value}'" for name, value in wanted.items() if value != _exported(known, name)]
+        if lines:
+            gap = "\n" if known and not known.endswith("\n") else ""
+            file.write((gap + "\n".join(lines) + "\n").encode())
+
+
+def _exported(text: str, name: str) -> str:
+    """Return what our own last line exports under a name; empty if there is none."""
+    start = f"export {name}='"
+    lines = [line for line in text.splitlines() if line.startswith(start) and line.endswith("'")]
+    return lines[-1][len(start) : -1] if lines else ""
