@@ -94,7 +94,10 @@ class AgentCall(Call):
         read = agent_transcripts.READERS.get(self._agent.summary)
         if read is None or not transcript or not agent_transcripts.is_of_session(transcript, self.client or ""):
             return ""
-        return read(transcript, since) or ""
+        try:
+            return read(transcript, since) or ""
+        except (ValueError, RecursionError):  # the file has another form, or does not end yet
+            return ""
 
     def add_summary(self) -> None:
         """Add the summary to the end of a compaction that comes without one."""

@@ -20,7 +20,7 @@ IN_STRING = r'(?:[^"\\]|\\.)*'
 SUMMARY_OF_ROLLOUT = re.compile(rf'"type":"compacted","payload":\{{"message":("{IN_STRING}")')
 BEFORE_SUMMARY = "to assist with your own analysis:\n"
 COMPRESSED = re.compile(r'"timestamp":"([^"\\]+)","type":"info","content":"(Context compressed from |")')
-SNAPSHOT = re.compile(rf"<state_snapshot>({IN_STRING}?)</state_snapshot>")
+SNAPSHOT, SNAPSHOT_END = "<state_snapshot>", "</state_snapshot>"
 CHECKPOINT = re.compile(r"(\d+)-.+\.md")
 
 
@@ -49,8 +49,9 @@ def read_snapshot(path: str, since: float) -> str | None:
     found = [*COMPRESSED.finditer(end)]
     if not found or (seconds_of(found[-1][1]) or 0) < int(since):
         return None
-    before = SNAPSHOT.findall(end, 0, found[-1].start())
-    return str(loads(f'"{before[-1]}"')) if before else None
+    before, has_end, _ = end[: found[-1].start()].rpartition(SNAPSHOT_END)
+    _, has_beginning, said = before.rpartition(SNAPSHOT)
+    return str(loads(f'"{said}"')) if has_end and has_beginning else None
 
 
 READERS = {"rollout": read_rollout, "checkpoint": read_checkpoint, "snapshot": read_snapshot}

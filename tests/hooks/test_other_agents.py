@@ -345,6 +345,18 @@ def test_geminis_compression_is_seen_at_the_next_prompt(project: Project, is_ann
     project.assert_projected()
 
 
+def test_a_history_of_another_form_brings_the_packet_without_a_summary(project: Project) -> None:
+    transcript = project.root.parent / f"session-x-{session_of(project, 'gemini')[:8]}.jsonl"
+    where = {"transcript_path": str(transcript)}
+    deliver(project, "gemini", "SessionStart.startup", **where)
+    deliver(project, "gemini", "PreCompress.manual", **where)
+    at = datetime.now(UTC).isoformat()
+    info = f'"timestamp":"{at}","type":"info","content":""'
+    transcript.write_text("<state_snapshot>" * 4_000 + '<state_snapshot>a "quote"\n</state_snapshot>' + info)
+    assert project.run_id in packet_in("gemini", deliver(project, "gemini", "BeforeAgent", **where), is_prompt=True)
+    assert project.of_type("compaction_completed") == []
+
+
 def test_a_transcript_of_another_session_is_not_read(project: Project) -> None:
     transcript = project.root.parent / "rollout-another.jsonl"
     transcript.write_text(json.dumps({"type": "compacted", "payload": {"message": SAID}}, separators=(",", ":")))
