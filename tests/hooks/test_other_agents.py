@@ -166,6 +166,24 @@ def test_the_clients_sessions_are_recorded_as_its_own(project: Project) -> None:
     assert "(claude 2.1.330)" in printed(project, "status")
 
 
+def test_three_agents_on_one_day_have_each_session_once(project: Project) -> None:
+    env = {"AI_AGENT": "claude-code_2-1-330_harness", "CLAUDE_PID": "7"}
+    hook(project, "session-start", stdin=b'{"session_id": "c-1", "source": "startup"}', env=env)
+    hook(project, "session-end", stdin=b'{"session_id": "c-1", "reason": "other"}', env=env)
+    for agent, start, end in (
+        ("codex", "SessionStart.startup", "SessionEnd"),
+        ("copilot", "sessionStart.new", "sessionEnd.user_exit"),
+    ):
+        deliver(project, agent, start)
+        deliver(project, agent, end)
+    sessions = json.loads(printed(project, "replay", "--json"))["data"]["sessions"]
+    assert [(one["agent"], one["end_reason"]) for one in sessions] == [
+        ("claude", "normal"),
+        ("codex", "normal"),
+        ("copilot", "normal"),
+    ]
+
+
 def test_a_command_in_an_agents_shell_knows_its_session(project: Project) -> None:
     deliver(project, "codex", "SessionStart.startup", session_id="codex-1")
     (session_id,) = [entry["session_id"] for entry in project.history]
