@@ -123,6 +123,8 @@ def notes_of(log: Log) -> tuple[list[Note], int]:
 
 def words_of_note(note: Note) -> str:
     """Return a note's text, with a mark if only a redaction says what it was."""
+    if "redacted" in note and note["text"] == REDACTED:
+        return NOT_CHECKABLE
     return f"{NOT_CHECKABLE} {note['text']}" if "redacted" in note else note["text"]
 
 

@@ -54,6 +54,7 @@ NOT_ON_RECORD = (
     " if a summary says that it was given."
 )
 RELOADS = ("/fractary-faber:prime-context", "/fractary-faber:session-load", "faber-ledger session-load")
+ANSWERS = ("response", "answer")  # of a question to the user
 GRANTED = ("granted", "approved")  # of an approval's status
 TIMES = ("_at", "timestamp")  # ends of the names of its times
 MODES = {
@@ -209,8 +210,8 @@ def _lines_that_stop(
     phase = point["phase"] if point else progress.current_phase(state)
     pending = pending_approvals(state)
     if pending:
-        label = REJECTED if pending[-1].get("status") == "rejected" else APPROVAL
-        lines.append(_line(label, _words_of_approval(pending[-1]), rank=ORDER, most=MAX_ERROR))
+        label = REJECTED if "rejected" in (pending[-1].get("status"), pending[-1].get("decision")) else APPROVAL
+        lines.append(_line(label, words_of_approval(pending[-1]), rank=ORDER, most=MAX_ERROR))
     elif point and any([one["is_gated"] for one in steps if one["phase"] == phase]) and not _is_approved(state, phase):
         lines.append(_line(f"Approval: phase {one_line(phase, MAX_VALUE)} ", NOT_ON_RECORD, most=MAX_QUESTION))
     tried, limit = _count_retries(state, workflow, phase)
@@ -222,8 +223,22 @@ def _lines_that_stop(
         )
     count = count_errors(state, point)
     if count >= MOST_FAILURES:
-        lines.append(_line("", f"This step has failed {count} times: stop, and ask the user before you try it again."))
+        answered = _answer_since(state)
+        stop = (
+            f"the user has answered since: {answered}" if answered else "stop, and ask the user before you try it again"
+        )
+        lines.append(_line("", f"This step has failed {count} times: {stop}.", most=MAX_ERROR))
     return lines
+
+
+def _answer_since(state: dict[str, Any]) -> str:
+    """Return what the user has answered to a question, if the newest error is not known to be later; else empty."""
+    request, errors = state.get("feedback_request"), state.get("errors")
+    asked = request if isinstance(request, dict) else {}
+    answer = next((text for name in ANSWERS if (text := text_of_value(asked.get(name)))), "")
+    newest = errors[-1] if isinstance(errors, list) and errors and isinstance(errors[-1], dict) else {}
+    times = [max([seconds_of(one[name]) or 0 for name in one], default=0) for one in (asked, newest)]
+    return answer if times[0] >= times[1] else ""
 
 
 def say_what_stops(run: Run, state: dict[str, Any]) -> list[str]:
@@ -237,7 +252,7 @@ def say_what_stops(run: Run, state: dict[str, Any]) -> list[str]:
 
 def pending_approvals(state: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the newest approval of each phase that was asked for or rejected, and not given."""
-    return [one for one in _newest_approvals(state) if not _is_granted(one)]
+    return [one for one in _newest_approvals(state) if not is_granted(one)]
 
 
 def _newest_approvals(state: dict[str, Any]) -> list[dict[str, Any]]:
@@ -251,7 +266,7 @@ def _newest_approvals(state: dict[str, Any]) -> list[dict[str, Any]]:
     by_phase: dict[str, list[dict[str, Any]]] = {}
     for one in found:
         by_phase.setdefault(text_of_value(one.get("phase")), []).append(one)
-    newest = [one for one in by_phase.pop("", []) if not _is_granted(one)]
+    newest = [one for one in by_phase.pop("", []) if not is_granted(one)]
     for of_phase in by_phase.values():
         times = [
             max([seconds_of(one[name]) or 0 for name in one if name.endswith(TIMES)], default=0) for one in of_phase
@@ -260,21 +275,23 @@ def _newest_approvals(state: dict[str, Any]) -> list[dict[str, Any]]:
     return sorted(newest, key=lambda one: next(at for at, other in enumerate(found) if other is one))
 
 
-def _is_granted(approval: dict[str, Any]) -> bool:
+def is_granted(approval: dict[str, Any]) -> bool:
     """Return whether an approval was given: one that was granted may stay in the list of those that wait."""
-    return approval.get("granted") is True or approval.get("approved") is True or approval.get("status") in GRANTED
+    said = approval.get("status") or approval.get("decision")
+    is_signed = said is None and bool(approval.get("approved_by") and approval.get("approved_at"))
+    return approval.get("granted") is True or approval.get("approved") is True or said in GRANTED or is_signed
 
 
 def _is_approved(state: dict[str, Any], phase: str | None) -> bool:
     """Return whether a state says that a phase was approved, or that it is over."""
-    given = [one for one in _newest_approvals(state) if _is_granted(one) and one.get("phase") == phase]
+    given = [one for one in _newest_approvals(state) if is_granted(one) and one.get("phase") == phase]
     of_phase = progress.phase_state(state, phase)
     own = of_phase.get("approval")
-    is_own = of_phase.get("approved") is True or (isinstance(own, dict) and _is_granted(own))
+    is_own = of_phase.get("approved") is True or (isinstance(own, dict) and is_granted(own))
     return bool(given) or is_own or progress.phase_statuses(state).get(phase or "") == "completed"
 
 
-def _words_of_approval(approval: dict[str, Any]) -> str:
+def words_of_approval(approval: dict[str, Any]) -> str:
     """Return for what an approval is asked, why, and who is to give it."""
     words = ": ".join([text for name in ("phase", "reason") if (text := text_of_value(approval.get(name)))])
     others = [name for name in approval if name not in ("phase", "reason", "status") and not name.endswith(TIMES)]
@@ -427,7 +444,10 @@ def _line_about_place(run: Run, state: dict[str, Any]) -> tuple[Line, bool]:
     """Return the run's branch, and whether another one is checked out here."""
     named, here = text_of_value(progress.branch_name(state)), branch_of(run.root)
     if not named:
+        is_named = isinstance(tree := state.get("worktree"), dict) and here == tree.get("branch")
         why = "the state names none" if "status" in state else "which one the run has is not known"
+        if is_named:
+            return _line("Branch: ", here or "", " (checked out here)"), False
         return _line("Branch: ", here or "", f" (checked out here; {why})"), False
     if state.get("status") in progress.FINISHED:
         return _line("Branch: ", named), False

@@ -80,6 +80,13 @@ class AgentCall(Call):
         _, found, rest = _read_beginning(path, LONGEST_VALUE).partition(mark)
         return rest.partition('"')[0] if found else None
 
+    def transcript(self) -> str | None:
+        """Return the path of the conversation, if it can be kept: if it has no secret."""
+        from faber_ledger.recording.secrets.mask import mask_text  # the client's own calls need none
+
+        path = self.text("transcript_path")
+        return path if path is not None and mask_text(path) == path else None
+
     def heard_at(self) -> float | None:
         """Return when the client went on last by its transcript, if this end may come long after the session's."""
         if self._heard_at is not None:

@@ -123,8 +123,8 @@ def _check_call(call: Call, agent: str | None, start: str, log: _Log) -> bool:
 
 def _record(call: Call, log: _Log) -> None:
     """Record a delivery on the run that it is about, and print the answer."""
-    transcript, is_end = call.text("transcript_path"), call.hook == "SessionEnd"
-    seen = note_delivery(log.root, call.client, call.pid, log.at, transcript, is_end=is_end)
+    is_end = call.hook == "SessionEnd"
+    seen = note_delivery(log.root, call.client, call.pid, log.at, call.transcript(), is_end=is_end)
     if unused_tops and call.hook == "SessionStart":
         from faber_ledger.runs.ownership import describe_unused  # only below a repository of another user
 

@@ -231,10 +231,9 @@ class Log:
         return self._one("type = 'session_started' AND client = ? ORDER BY seq, id LIMIT 1", client)
 
     def last_start(self, *, before: Recorded | None) -> Recorded | None:
-        """Return the newest session start before an event (None: before now), or None."""
-        seq, name = (before["seq"], before["id"]) if before else (1 << 62, "")
-        where = "type = 'session_started' AND (seq, id) < (?, ?) ORDER BY seq DESC, id DESC LIMIT 1"
-        return self._one(where, seq, name)
+        """Return the newest session start before an event (None: before now) by its time, whatever clone it is of."""
+        where = "type = 'session_started' AND id < ? ORDER BY id DESC LIMIT 1"
+        return self._one(where, before["id"] if before else "~")
 
     def _one(self, where: str, *values: object) -> Recorded | None:
         row = self.connection.execute(f"{READ} WHERE {where}", values).fetchone()
@@ -242,8 +241,8 @@ class Log:
 
     def end_after(self, start: Recorded, *, before: Recorded | None) -> Recorded | None:
         """Return the newest end of a session, of this start, before an event (None: before now); None without one."""
-        highest = before["seq"] if before else 1 << 62
-        return next((one for one in self._of_session("session_ended", start) if one["seq"] < highest), None)
+        latest = before["id"] if before else "~"
+        return next((one for one in self._of_session("session_ended", start) if one["id"] < latest), None)
 
     def checkout_after(self, start: Recorded) -> Recorded | None:
         """Return what was checked out when a session, of this start, ended; None if it has not, or that is unknown."""

@@ -201,12 +201,12 @@ class Summary(NamedTuple):
 
 
 def summarize(log: Log) -> Summary:
-    """Return the number of a log's events and sessions, and its last event."""
+    """Return the number of a log's events and sessions, and its last event by time."""
     events = log.count_events()
     (sessions,) = log.connection.execute("SELECT count(*) FROM event WHERE type = 'session_started'").fetchone()
     newest = f"{READ} WHERE {STARTED} ORDER BY seq DESC, id DESC LIMIT 1"
     agents = [dict(decode_row(row)["event"]).get("agent") for row in log.connection.execute(newest)]
     agent = next((name for name in agents if isinstance(name, str)), None)
-    for last in log.newest(1):
+    for last in map(decode_row, log.connection.execute(f"{READ} ORDER BY id DESC LIMIT 1")):
         return Summary(events, sessions, last["at"], last["event"]["type"], agent)
     return Summary(events, sessions, None, None, None)

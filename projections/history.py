@@ -60,7 +60,7 @@ def agent_shown(agent: str | None, version: str | None = None) -> str:
 def summarize_sessions(blocks: Blocks, agents: Agents | None = None) -> Iterator[SessionSummary]:
     """Yield the sessions of a run, oldest first, without entries that an older tool left unreadable."""
     before: list[str] = []
-    for entry in session_history(blocks):
+    for entry in sorted(session_history(blocks), key=_started_at):
         if not isinstance(entry, dict):
             continue
         environment = entry.get("environment")
@@ -79,7 +79,12 @@ def summarize_sessions(blocks: Blocks, agents: Agents | None = None) -> Iterator
             "newly_completed": [phase for phase in completed if phase not in before],
             "artifacts_loaded": _texts(entry.get("artifacts_loaded")),
         }
-        before = completed or before
+        before = [*before, *completed]
+
+
+def _started_at(entry: object) -> str:
+    """Return when a session started: united clones have theirs one after the other."""
+    return str(entry.get("started_at") or "") if isinstance(entry, dict) else ""
 
 
 def _texts(value: Any) -> list[str]:

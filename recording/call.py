@@ -144,6 +144,10 @@ class Call:
         value = self._values.get("compact_summary")
         return value if isinstance(value, str) else ""
 
+    def transcript(self) -> str | None:
+        """Return the path of the conversation, of an agent whose session may end without a delivery; else None."""
+        return None
+
     def heard_at(self) -> float | None:
         """Return when the client went on last, if this is an end that may come long after; else None."""
         return None

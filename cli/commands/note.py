@@ -86,7 +86,7 @@ def add(
     data = {"run_id": meant.run_id, "id": recorded["id"], "at": recorded["at"], **recorded["event"]}
     lines = [f"✓ Recorded a {kind} on {meant.run_id} ({plural(len(written), 'letter')})"]
     if data["text"] != written:
-        lines.append("note: what looks like a secret is masked in it; `faber-ledger show` shows what was recorded")
+        lines.append(f"note: what looks like a secret is masked in it; `faber-ledger show {data['id']}` shows it")
     show(data, lines, as_json=as_json)
 
 

@@ -50,7 +50,6 @@ from faber_ledger.runs.tree_note import TreeNote
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
-    from faber_ledger.ledger.log import Log
     from faber_ledger.projections.fold import Blocks
 
 QUIET_SECONDS = 7200  # after which an open session is shown with when its client was heard of last
@@ -245,7 +244,7 @@ def _hook_lines(run: Run, found: Found) -> Iterator[str]:
     """Yield the last five things that the hooks have said since the newest session began, and that are not over."""
     history = session_history(found.blocks)
     began = (seconds_of(history[-1].get("started_at")) if history else None) or 0.0
-    over = ["Cannot read state file"]  # this command has read it
+    over = ["Cannot read state file", "No active workflow found"]  # this command has read it
     over += [] if list_waiting(run) else ["not recorded"]
     over += ["state.json was not written"] if found.agrees else []
     with suppress(FileRefused):  # doctor says why
@@ -269,7 +268,7 @@ def _session_text(run: Run, state: dict[str, Any], blocks: Blocks, *, has_log: b
     with read_log(run) if has_log else nullcontext() as log:
         is_here = sessions.is_open_here(log, blocks, current, run.root)
         start = log.start_of(current) if log is not None else None
-        quiet = _quiet_seconds(run, log, start)
+        quiet = _quiet_seconds(run, start)
     agent, version = Agents([start] if start is not None else []).find(current)
     machine += f" ({agent_shown(agent, version)})" if (agent, version) not in ((None, None), (CLIENT, None)) else ""
     if not is_here:
@@ -279,10 +278,9 @@ def _session_text(run: Run, state: dict[str, Any], blocks: Blocks, *, has_log: b
     return f"{current}, open since {since} on {machine} ({count} in all){hint}"
 
 
-def _quiet_seconds(run: Run, log: Log | None, start: Recorded | None) -> float:
+def _quiet_seconds(run: Run, start: Recorded | None) -> float:
     """Return how long nothing was heard of the client of an open session; 0 where that is not known."""
-    if log is None or start is None or start["client"] is None:
+    if start is None:
         return 0
-    newest = next(log.newest_by(start["client"]), start)
-    heard = [seconds_of(newest["at"]), last_heard(run.root, start["client"])]
-    return now() - max([at for at in heard if at is not None], default=now())
+    heard_at = last_heard(run.root, start["client"])
+    return now() - heard_at if heard_at is not None else 0

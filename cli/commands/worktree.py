@@ -178,4 +178,4 @@ def _cleanup_lines(results: list[dict[str, Any]]) -> Iterator[str]:
         yield f"{result['action']}: {result['path']} ({result['run_id'] or 'no run'})"
         yield from [f"  {reason}" for reason in result["why"]]
         if result["action"] == "removed" and result["branch"]:
-            yield f"  the branch {result['branch']} stays; `git branch -d` removes a merged one"
+            yield f"  the branch {result['branch']} stays; `git branch -d` removes a merged one, `-D` a squashed one"

@@ -161,7 +161,7 @@ def position_lines(state: dict[str, Any]) -> Iterator[str]:
     """Yield what a state says of the run, a fact on each line."""
     point = resume_point(state)
     is_same = point and (point["phase"], point["step"]) == (current_phase(state), current_step(state))
-    is_said = point is None or (is_same and point["mode"] == "continue") or not place_of(point)
+    is_said = point is None or (is_same and point["mode"] in ("continue", "after_feedback")) or not place_of(point)
     facts = {
         "Work item": state.get("work_id"),
         "Target": state.get("target"),

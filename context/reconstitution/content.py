@@ -16,6 +16,7 @@ from faber_ledger.context.body import Focus, show_parts, show_whole
 from faber_ledger.context.elsewhere import Elsewhere
 from faber_ledger.context.notes import note_of, summaries_of, words_of_note
 from faber_ledger.context.packet import describe_break, start_before
+from faber_ledger.context.position import ANSWERS, is_granted, text_of_value, words_of_approval
 from faber_ledger.context.reconstitution.faber_files import DECISION_TYPES, Compacted, LedgerFacts, words_of_event
 from faber_ledger.context.reconstitution.journal import list_in_line, text_or_na
 from faber_ledger.context.reconstitution.steps import FETCH
@@ -77,7 +78,6 @@ LONGEST_LINE, LONGEST_VALUE = 500, 300
 MAX_OUTLINED = 250_000  # characters that an outline reads
 NEWEST_SESSIONS = 5
 DECISION = "decision"  # the kind of a note
-ANSWERS = ("response", "answer", "answered_by")  # one of which a question has that was answered
 OF_QUESTION = ("prompt", "request_id", "type", "requested_at", "notification_sent")  # of these the position tells
 QUOTED_CUT = "\n> …\n> "
 
@@ -238,16 +238,23 @@ def _decisions(sources: Sources) -> Iterator[Block]:
     events += reversed(context["older_decisions"])
     timed += [(note["at"], _note_block(note)) for note in sources["known"]["notes"] if note["kind"] == DECISION]
     approvals = state.get("approvals")
-    answers: list[tuple[str, Any]] = [
-        ("approval", one) for one in (approvals if isinstance(approvals, list) else []) if isinstance(one, dict)
-    ]
+    for one in [one for one in (approvals if isinstance(approvals, list) else []) if isinstance(one, dict)]:
+        state_of = (
+            "given" if is_granted(one) else text_of_value(one.get("status") or one.get("decision")) or "asked for"
+        )
+        timed.append(_answered(one, f"approval, {state_of}", words_of_approval(one)))
     question = state.get("feedback_request")
-    is_answered = isinstance(question, dict) and any([question.get(name) for name in ANSWERS])
-    answers += [("question to the user", question)] if is_answered else []
-    for label, one in answers:
-        at = max([text for name in one if name.endswith("_at") and isinstance(text := one[name], str)], default=None)
-        timed.append((at, _block(f"[{text_or_na(at)}] {label}:", one)))
+    if isinstance(question, dict) and (answer := next(filter(None, map(question.get, ANSWERS)), None)):
+        who = text_of_value(question.get("answered_by"))
+        answered = f"{text_of_value(question.get('prompt'))} - {text_of_value(answer)}{f' ({who})' if who else ''}"
+        timed.append(_answered(question, "the user's answer", answered))
     yield from _by_time([*timed, *[(event.get("timestamp"), _event_block(event)) for event in events]])
+
+
+def _answered(one: dict[str, Any], label: str, text: str) -> tuple[object, Block]:
+    """Return an answer of the state's with its newest time."""
+    at = max([value for name, value in one.items() if name.endswith("at") and seconds_of(value)], default=None)
+    return at, _block(f"[{text_or_na(at)}] {label}:", text)
 
 
 def _notes(sources: Sources) -> Iterator[Block]:

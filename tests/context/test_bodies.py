@@ -253,7 +253,9 @@ def test_finished_steps_are_counted_and_the_state_is_an_outline(project: Project
     project.change_state(phases=[frame, {"phase_name": "build", "status": "in_progress"}])
     text = packet(project)
     assert '"frame":"completed"' in text
-    assert "state.json (what stands above and what other phases did is left out). Read it, write it as the " in text
+    assert (
+        "state.json (what stands above and what other phases did is left out). You write it, as the protocol " in text
+    )
     assert project.of_type("artifact_loaded")[0]["given"] == "outline"
 
 

@@ -112,8 +112,9 @@ def test_a_run_that_waits_for_an_answer_reads_about_feedback(project: Project) -
 
 
 def test_every_packet_says_who_writes_the_state(project: Project) -> None:
-    said = "state.json (what stands above is left out). Read it, write it as the protocol says; faber-ledger does not\n"
-    assert said in packet_of(project, current_phase="build")
+    assert "state.json (what stands above is left out). You write it, as the protocol says\n" in packet_of(
+        project, current_phase="build"
+    )
 
 
 def test_a_command_that_the_step_runs_is_not_said_twice(project: Project) -> None:

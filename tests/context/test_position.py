@@ -397,8 +397,8 @@ def test_a_long_note_goes_on_below_the_position(project: Project) -> None:
 
 def test_the_next_conversation_hears_of_a_broken_session_at_each_start(project: Project) -> None:
     said = (
-        "\nNo end was recorded of the session before this conversation: if somebody may still work there, ask the"
-        " user; else `git log`, and `git status` in its work tree, show what it left.\n"
+        "\nNo end was recorded of the session before this conversation: `git log`, and `git status` in its work"
+        " tree, show what it left. If somebody may still be at work in it, ask the user first.\n"
     )
     first = [project.deliver(STARTUP, client="one"), project.deliver(STARTUP, client="one")]
     assert [said in (answer.packet or "") for answer in first] == [False, False]
