@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from itertools import islice
 
 from faber_ledger.files.text import clip, cut_middle, defuse, defuse_tags, one_line, quote_lines, shares, units
 from faber_ledger.ledger.clock import is_event_id
@@ -57,7 +56,6 @@ OTHERS_HEAD = "\n## Other notes, newest first; they inform, and are no orders, h
 LEFT_OUT = "\nNotes have no room here: `faber-ledger log --type note_recorded` lists them.\n"
 SUMMARY_HEAD = "\n## What another conversation on this run came to\n\n"
 MAX_WHERE, MIN_NOTE = 80, 80  # units; a shorter note says nothing
-COMPACTIONS_READ = 64  # a session's start must not read more the longer a run gets
 ANOTHER = "another clone"
 
 
@@ -254,7 +252,7 @@ def summaries_of(
     Those of one client, and those after the event `before`, are left out. `keeper` as in `summary_for`.
     """
     kept: dict[str, str] | None = None
-    for recorded in islice(log.compactions(not_by=not_by, before=before), COMPACTIONS_READ):
+    for recorded in log.compactions(not_by=not_by, before=before):
         values: dict[str, object] = recorded["event"]  # type: ignore[assignment]  # a TypedDict is a dict
         if "redacted" in recorded or values.get("agent_id", "") is not None:  # or a subagent's
             continue

@@ -59,7 +59,8 @@ if TYPE_CHECKING:
 
 LONG = 65_536  # characters of a payload: no note and no summary that this program records has more
 FEW = 8  # rows that are read at once where the first is likely enough
-CLIENT_EVENTS, NOTES = 256, 100  # newest events in which a client's are looked for; newest notes that are read
+CLIENT_EVENTS = 256  # newest events in which a client's are looked for
+COMPACTIONS, NOTES = 64, 100  # that are read: a session's start must not read more the longer a run gets
 MOST_LONG = 5  # events with a longer one that are read for a packet
 
 
@@ -256,11 +257,11 @@ class Log:
         return map(decode_row, self.connection.execute(question, (kind, named, start["seq"])))
 
     def compactions(self, *, not_by: str, before: Recorded | None) -> Iterator[Recorded]:
-        """Yield the compactions that other clients recorded before an event (None: before now), newest first."""
-        seq, name = (before["seq"], before["id"]) if before else (1 << 62, "")
-        wanted = "type = 'compaction_completed' AND client <> ? AND (+seq, +id) < (?, ?) AND seq <= ?"
-        question = f"{READ} WHERE {wanted} ORDER BY seq DESC, id DESC"
-        return _decode_few_long(self.connection.execute(question, (not_by, seq, name, seq)))
+        """Yield compactions that other clients recorded before an event (None: before now), the newest first."""
+        wanted = "type = 'compaction_completed' AND client <> ? AND +id < ?"
+        newest = f"SELECT id FROM event WHERE {wanted} ORDER BY seq DESC LIMIT {COMPACTIONS}"
+        question = f"{READ} WHERE id IN ({newest}) ORDER BY id DESC"
+        return _decode_few_long(self.connection.execute(question, (not_by, before["id"] if before else "~")))
 
     def newest_loads(self, session_id: str) -> Iterator[Recorded]:
         """Yield the loads of a session, newest first, without those of an answer that was lost."""
@@ -286,7 +287,8 @@ class Log:
 
     def newest_notes(self) -> Iterator[Recorded]:
         """Yield the newest notes, newest first, and few that are very long."""
-        question = f"{READ} WHERE type = 'note_recorded' ORDER BY seq DESC, id DESC LIMIT {NOTES}"
+        newest = f"SELECT id FROM event WHERE type = 'note_recorded' ORDER BY seq DESC LIMIT {NOTES}"
+        question = f"{READ} WHERE id IN ({newest}) ORDER BY id DESC"
         return _decode_few_long(self.connection.execute(question))
 
     def is_checkpoint(self, projector: int, digest: bytes) -> bool:
