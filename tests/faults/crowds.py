@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from support.project import Project
@@ -18,7 +14,6 @@ from support.project import Project
 from faber_ledger.ledger.clock import now
 from faber_ledger.recording.sessions import delivery_of
 from faber_ledger.runs.clients import note_delivery
-from faults.page import write_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,56 +121,3 @@ def _clients(project: Project) -> Iterator[str]:
     while True:
         number += 1
         yield f"{project.hostname}-{number}"
-
-
-SHELL_HOOK = (
-    """sed 's/"session_history": [[]/&"'"$1"'", /' state.json > state.json.tmp && mv state.json.tmp state.json"""
-)
-
-
-def count_broken_by_shell_hooks(folder: Path, rounds: int) -> int:
-    """Let `AT_ONCE` shell hooks add an entry and rename, without a lock; return how many rounds broke the file.
-
-    A broken file is empty, missing or not JSON.
-    """
-    broken = 0
-    for _ in range(rounds):
-        state = folder / "state.json"
-        state.write_text('{"session_history": ["first"]}')
-        begun = [
-            subprocess.Popen(["sh", "-c", SHELL_HOOK, "sh", str(number)], cwd=folder, stderr=subprocess.DEVNULL)
-            for number in range(AT_ONCE)
-        ]
-        for process in begun:
-            process.wait()
-        try:
-            json.loads(state.read_bytes())
-        except (OSError, ValueError):
-            broken += 1
-    return broken
-
-
-def figures(rounds: int, writes: int) -> Iterator[str]:
-    """Return the page's lines about the crowds; raises SystemExit if something was lost."""
-    with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
-        many = run_crowd(Project.made(Path(folder) / "many"), rounds)
-        tool = run_rewrites(Project.made(Path(folder) / "tool"), writes)
-        broken = count_broken_by_shell_hooks(Path(folder), 6)
-    yield ""
-    yield "| what | figure |"
-    yield "|---|---|"
-    yield f"| hooks of six kinds, {AT_ONCE} at once, rounds | {rounds} |"
-    yield f"| deliveries | {many.delivered:,} |"
-    yield f"| of them refused the lock, left in the inbox, and recorded by a later hook | {many.waited:,} |"
-    yield f"| lost / recorded twice | {many.lost} / {many.doubled} |"
-    yield f"| reads of `state.json` meanwhile / torn | {many.reads:,} / {many.torn} |"
-    yield f"| writes of another tool under constant projection, a hundredth of a second apart | {tool.writes:,} |"
-    yield f"| of them overwritten in the window before our rename | {tool.lost} |"
-    yield f"| hooks meanwhile / their events in the log | {tool.hooks:,} / {tool.events:,} |"
-    yield f"| rounds of {AT_ONCE} shell hooks, which rename without a lock, that lost `state.json` | {broken} of 6 |"
-    if many.lost or many.doubled or many.torn or tool.events < tool.hooks:
-        sys.exit(f"something was lost: {many} {tool}")
-
-
-if __name__ == "__main__":
-    write_lines("the crowds", list(figures(*map(int, sys.argv[1:3])) if sys.argv[2:] else figures(200, 3_000)))
