@@ -29,7 +29,7 @@ help:
 	@echo 'make faults        break every write of a hook and of three commands, and the server; the former goes into docs/internals/RELIABILITY.md'
 	@echo 'make soak          break everything at once for MINUTES=10; what was lost goes into docs/internals/RELIABILITY.md'
 	@echo 'make team          let a team work with git for WEEKS=2, from SEED=1 on, in SEEDS=1 repositories, with CARRY=tree or refs'
-	@echo 'make fuzz          mutate all input from outside, SECONDS=60 each, guided by coverage (Linux)'
+	@echo 'make fuzz          mutate all input from outside, for longer than `make test`'
 	@echo 'make lock          renew requirements.lock'
 	@echo 'make release       build the sdist and the wheel of the commit, try both, and put them into dist/'
 
@@ -93,7 +93,6 @@ bench-quick: .venv/test
 
 faults: .venv/test
 	cd tests && ../$(BIN)/python -m faults.matrix
-	cd tests && ../$(BIN)/python -m faults.crowds
 	$(BIN)/pytest --numprocesses=auto --maxprocesses=4 tests/postgres/test_faults.py tests/postgres/test_sync_faults.py
 
 soak: .venv/test
@@ -102,13 +101,12 @@ soak: .venv/test
 team: .venv/test
 	cd tests && ../$(BIN)/python -m team.simulate --weeks $(or $(WEEKS),2) --seed $(or $(SEED),1) --seeds $(or $(SEEDS),1) --carry $(or $(CARRY),tree)
 
-fuzz: .venv/test .venv/fuzz
-	$(BIN)/python tests/fuzz/guided.py $(or $(SECONDS),60)
+fuzz: .venv/test
 	$(BIN)/pytest --hypothesis-profile=long --numprocesses=auto tests/fuzz
 
 lock:
 	$(PYTHON) -m venv --clear build/lock
-	build/lock/bin/python -m pip --disable-pip-version-check install --quiet '.[test,lint,bench,fuzz]'
+	build/lock/bin/python -m pip --disable-pip-version-check install --quiet '.[test,lint,bench]'
 	{ grep '^#' requirements.lock; build/lock/bin/python -m pip freeze --all --exclude faber-ledger --exclude setuptools | LC_ALL=C sort -f; } > build/lock/new
 	mv build/lock/new requirements.lock
 
@@ -125,7 +123,7 @@ release: .venv/installed
 	$(INSTALL) --no-build-isolation --editable .
 	@touch $@
 
-.venv/test .venv/lint .venv/fuzz: .venv/%: .venv/installed
+.venv/test .venv/lint: .venv/%: .venv/installed
 	$(INSTALL) --no-build-isolation --editable '.[$*]'
 	@touch $@
 

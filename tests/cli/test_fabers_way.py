@@ -175,15 +175,6 @@ def test_a_fix_on_another_branch_has_no_file_of_the_run(project: Project) -> Non
     assert project.git("show", "--name-only", "--format=").split() == ["fix.py"]
 
 
-def test_a_second_machine_gets_the_runs_packet_by_its_branch(project: Project, tmp_path: Path) -> None:
-    faber_starts(project)
-    commit(project)
-    project.git("push", "--quiet", "origin", BRANCH)
-    project.git("clone", "--quiet", "--branch", BRANCH, str(tmp_path / "site.git"), str(tmp_path / "desktop"))
-    desktop = Project(tmp_path / "desktop", RUN, "desktop")
-    assert f"# FABER run {RUN}" in (desktop.deliver(START, client="there", pid="8").packet or "")
-
-
 def test_the_first_commit_has_the_open_session_of_the_client(project: Project, tmp_path: Path) -> None:
     faber_starts(project)
     commit(project)

@@ -304,17 +304,3 @@ def test_a_hook_that_is_a_link_out_of_the_repository_is_left_alone(one: Clone, t
     output = one.faber("init", "--pre-commit", code=1).stderr
     assert f"git's pre-commit hook is {tmp_path}/gone, outside this repository" in output
     assert not (tmp_path / "gone").exists()
-
-
-def test_git_merge_unites_both_ledgers_without_a_question(one: Clone, other: Clone) -> None:
-    one.advance("here")
-    other.advance("there")
-    both = one.ids() | other.ids()
-    one.git("pull", "-q", "--no-rebase", "../other", "main")
-    assert one.ids() == both
-    one.assert_sound()
-    one.faber("project")
-    assert one.git("status", "--porcelain") == ""  # the merge commit is right as it is
-    other.git("pull", "-q", "--no-rebase", "../one", "main")
-    assert other.ids() == both
-    other.assert_sound()

@@ -72,13 +72,6 @@ def test_the_commands_of_the_line_bring_all_in(clone: Clone) -> None:
     assert clone.git("rev-parse", "origin/main") == clone.git("rev-parse", "HEAD")
 
 
-def test_what_is_committed_and_not_pushed(clone: Clone) -> None:
-    clone.advance("second")
-    assert line_of(clone) == "committed, not pushed: `git push`"
-    clone.git("push", "-q")
-    assert line_of(clone) is None
-
-
 def test_no_push_brings_a_merged_branch_back(clone: Clone) -> None:
     clone.git("switch", "-qc", "feature")
     clone.git("push", "-qu", "origin", "feature")

@@ -32,14 +32,6 @@ def test_a_dash_is_standard_output_for_text_and_refused_for_databases(project: P
     assert not (project.root / "-").exists()
 
 
-def test_an_export_replaces_an_earlier_one(project: Project, tmp_path: Path) -> None:
-    output = tmp_path / "events"
-    output.write_text("longer than an export\n" * 1000)
-    done = project.faber("export", "-o", str(output))
-    assert done.returncode == 0, done.stderr
-    assert output.read_text() == project.faber("export").stdout
-
-
 @pytest.mark.parametrize("arguments", [["log"], ["export"], ["run", "list"], ["log", "--json"]])
 def test_a_reader_that_stops_early_is_not_an_error(project: Project, arguments: list[str]) -> None:
     process = Command(

@@ -16,7 +16,7 @@ from support.program import path_with_program
 from support.project import Project
 from support.redacting import forge
 
-START, END = "SessionStart.startup.print", "SessionEnd.other.print"
+START = "SessionStart.startup.print"
 SAID = "deploy only after Bob approves"
 
 

@@ -33,22 +33,6 @@ def stopped(one: Clone) -> list[str]:
     return one.git("status", "--porcelain").splitlines()
 
 
-def test_a_merge_that_stopped_is_resolved_and_staged(one: Clone, other: Clone) -> None:
-    both = apart(one, other)
-    assert stopped(one) == [f"UU {LEDGER}", f"UU {STATE}"]
-    output = one.faber("resolve").stdout
-    assert output == (
-        f"resolved  {LEDGER}: both sides, {len(both)} events\nresolved  {STATE}: our blocks, and both sides' keys\n"
-    )
-    assert one.git("diff", "--name-only", "--diff-filter=U") == ""
-    assert one.git("diff", "--name-only") == ""
-    assert one.ids() == both
-    one.assert_sound()
-    one.git("commit", "-q", "--no-edit")
-    assert one.git("status", "--porcelain") == ""
-    assert one.faber("resolve").stdout == "no files of runs are in conflict\n"
-
-
 def test_a_dry_run_says_what_it_would_do_and_writes_nothing(one: Clone, other: Clone) -> None:
     both = apart(one, other)
     status = stopped(one)

@@ -35,22 +35,6 @@ def test_a_seal_of_the_named_run_publishes_it(one: Clone) -> None:
     one.assert_sound()
 
 
-def test_the_end_of_a_run_that_is_not_committed_as_finished_is_sealed(tmp_path: Path) -> None:
-    one = Clone.first(tmp_path / "one")
-    one.record("last")
-    one.commit("the work")
-    one.put({**one.state, "status": "completed"})
-    one.end("last")
-    said = one.faber("seal").stdout
-    one.git("commit", "-qm", "done")
-    assert one.git("status", "--porcelain") == ""
-    assert "ended_at" in one.state["sessions"]["session_history"][-1]
-    assert one.state["sessions"]["current_session_id"] is None
-    assert said.startswith(f"{RUN}: {len(one.ids())} events; staged {LEDGER}, ")
-    fresh = one.clone("fresh")
-    assert fresh.ids() == one.kept_ids()
-
-
 def test_a_session_that_the_ledger_does_not_know_is_not_written_over(one: Clone) -> None:
     state = one.state
     state["sessions"]["session_history"].append(
@@ -61,17 +45,3 @@ def test_a_session_that_the_ledger_does_not_know_is_not_written_over(one: Clone)
     one.faber("seal", "--all")
     assert one.state == state
     assert one.git("diff", "HEAD", "--name-only", "--", LEDGER) == ""
-
-
-@pytest.mark.parametrize("command", [["seal"], ["run", "finish"], ["project", RUN]], ids=" ".join)
-def test_the_backup_of_a_finished_run_is_removed_if_nothing_is_left_to_record(
-    tmp_path: Path, command: list[str]
-) -> None:
-    one = Clone.first(tmp_path / "one")
-    one.record("last")
-    one.end("last")
-    one.put({**one.state, "status": "completed"})
-    backup = one.state_path.with_name("state.json.backup")
-    assert backup.exists()
-    one.faber(*command)
-    assert not backup.exists()

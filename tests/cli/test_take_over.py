@@ -88,17 +88,6 @@ def test_a_start_leaves_the_worktree_that_another_made_for_the_same_work_item(pr
     assert (start.returncode, other.exists()) == (1, True)
 
 
-def test_with_yes_the_later_start_takes_over_and_is_warned_all_the_same(project: Project) -> None:
-    lock = project.root / ".git/faber-ledger/takeover.lock"
-    first = begin(project, "1")
-    assert lock.exists()
-    done = project.faber("run", "start", "--work-id", "2", "--yes")
-    assert (done.returncode, WARNING in done.stdout) == (0, True)
-    (later,) = {path.name for path in (project.root / ".fractary/runs").iterdir()} - {first}
-    assert project.active_path.read_text() == f"{later}\n"
-    assert f"Run: {later}" in project.faber("status").stdout
-
-
 # What the warning proposes
 
 

@@ -17,14 +17,6 @@ def project(tmp_path: Path) -> Project:
     return begin_project(tmp_path / "project")
 
 
-def merged(project: Project) -> Project:
-    """Make a worktree whose run is finished and merged."""
-    tree = start_in_worktree(project, "259")
-    finish_run(tree)
-    project.git("merge", "--quiet", "feature/259")
-    return tree
-
-
 # An id is used once in a clone
 
 
@@ -63,9 +55,6 @@ def test_a_bare_repository_gets_no_run_and_no_files(tmp_path: Path, arguments: t
     assert (done.returncode, "bare repository" in done.stderr, "git init" in done.stdout) == (1, True, False)
 
 
-# What git does not show
-
-
 # What else lies in its folder
 
 
@@ -83,14 +72,6 @@ def test_a_worktree_in_an_ignored_folder_of_another_keeps_that(project: Project)
     assert (inner / "work.txt").read_text() == "nowhere else"
     project.git("worktree", "remove", "--force", str(inner))
     assert clean_up(project)["project-issue-259"]["action"] == "removed"
-
-
-def test_a_state_that_was_changed_after_the_merge_keeps_its_worktree(project: Project) -> None:
-    tree = merged(project)
-    tree.change_state(notes="the worktree's")
-    row = clean_up(project)["project-issue-259"]
-    name = f".fractary/runs/{tree.run_id}/state.json"
-    assert (row["action"], row["why"]) == ("kept", [f"uncommitted work: {name}; commit and merge it first"])
 
 
 def test_cleanup_names_the_ignored_files_that_go(project: Project) -> None:

@@ -437,23 +437,6 @@ def test_a_folder_that_was_moved_by_hand_is_found_again_after_a_repair(project: 
     }
 
 
-# What a merge brings into the active file
-
-
-def test_a_merged_run_that_continues_in_its_worktree_stays_there(project: Project) -> None:
-    tree = start_in_worktree(project, "259")
-    tree.deliver(START, client="c-259", pid="259")
-    finish_run(tree, "in_progress")
-    before = tree.current
-    project.git("merge", "--quiet", "feature/259")
-    assert json.loads(project.faber("status", "--json").stdout)["data"]["run_id"] == project.run_id
-    assert project.deliver(START, client="c-258", pid="258").packet is not None
-    assert project.current is not None
-    tree.faber("project")
-    assert before is not None
-    assert tree.current == before
-
-
 def test_finish_completes_a_released_run_and_names_what_removes_its_worktree(project: Project) -> None:
     tree = start_in_worktree(project, "259")
     assert tree.faber("run", "finish").returncode == 1

@@ -6,15 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.project import Project, answer_of
-from support.worktrees import (
-    begin_project,
-    clean_up,
-    complete_phases,
-    finish_run,
-    list_worktrees,
-    records,
-    start_in_worktree,
-)
+from support.worktrees import begin_project, clean_up, complete_phases, finish_run, list_worktrees, records
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -121,15 +113,3 @@ def test_three_workflows_run_side_by_side_and_nothing_of_one_is_in_another(proje
     assert project.deliver(START, client="later").packet is not None
     assert project.current is not None
     assert project.faber("verify", project.run_id).returncode == 0
-
-
-def test_taking_over_leaves_the_other_worktrees_alone(project: Project) -> None:
-    second = start_in_worktree(project, "259")
-    second.deliver(START, client="c-259")
-    before = second.ledger_path.read_bytes()
-    shown, code = project.on_terminal("run", "start", "--work-id", "260", answers=["y"])
-    assert (code, "✓ Workflow started" in shown) == (0, True)
-    project.deliver(START, client="c-260")
-    assert second.ledger_path.read_bytes() == before
-    assert second.deliver(END, client="c-259").code == 0
-    assert second.current is None

@@ -52,11 +52,6 @@ def go_on(clone: Clone) -> None:
     clone.git("push", "-q")
 
 
-def test_nothing_is_said_where_all_is_here(laptop: Clone, desktop: Clone) -> None:
-    assert sentence_of(packet_of(desktop, "at-work")) is None
-    assert sentence_of(packet_of(laptop, "at-home")) is None
-
-
 def test_a_stopped_merge_is_ended_before_the_next_pull(laptop: Clone, desktop: Clone) -> None:
     desktop.faber("run", "resume", RUN, "--yes")
     for number, clone in enumerate((laptop, desktop)):

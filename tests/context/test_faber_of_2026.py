@@ -11,9 +11,6 @@ from support.project import RUN, Project, usual_state
 if TYPE_CHECKING:
     from pathlib import Path
 
-STARTUP = "SessionStart.startup.interactive"
-OLDER = {"current_session_id": "s1", "total_sessions": 1, "session_history": [{"session_id": "s1"}]}
-
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:

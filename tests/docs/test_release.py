@@ -19,14 +19,6 @@ from packaging.utils import canonicalize_name
 
 PROJECT = Path(__file__).parents[2]
 GIT = ["git", "-c", "user.name=Dev", "-c", "user.email=dev@example.invalid"]
-STAMP = """
-import os, pathlib
-from hatchling.builders.hooks.plugin.interface import BuildHookInterface
-
-class Stamp(BuildHookInterface):
-    def initialize(self, version, build_data):
-        pathlib.Path(self.root, "cli/stamp.py").write_text(f"# {os.urandom(8).hex()}")
-"""
 WHEEL, SDIST = "faber_ledger-9.8.7-py3-none-any.whl", "faber_ledger-9.8.7.tar.gz"
 
 
@@ -130,15 +122,6 @@ def test_no_release_is_made_of_a_wheel_that_lacks_a_file(project: Path, wheels: 
     change(project, "pyproject.toml", r'  "src/faber_ledger/py\.typed",\n', "")
     commit(project)
     assert f"{WHEEL} lacks ['faber_ledger/py.typed'] and should not have []" in refusal(project, wheels)
-
-
-@pytest.mark.long(alone=True)
-def test_no_release_is_made_of_a_commit_that_builds_differently_each_time(project: Path, wheels: Path) -> None:
-    (project / "hatch_build.py").write_text(STAMP)
-    (project / "cli" / "stamp.py").write_text("")
-    change(project, "pyproject.toml", r"\Z", "\n[tool.hatch.build.hooks.custom]\n")
-    commit(project)
-    assert f"two builds of {SDIST} differ" in refusal(project, wheels)
 
 
 @pytest.mark.long(alone=True)

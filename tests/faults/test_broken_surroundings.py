@@ -132,14 +132,11 @@ def test_too_few_descriptors_lose_nothing(project: Project, most: int) -> None:
 
 
 def test_forty_hooks_at_once_lose_no_delivery_and_tear_no_read(project: Project) -> None:
-    found = run_crowd(project, rounds=1)
-    assert found._replace(waited=0, reads=0) == (40, 0, 0, 0, 0, 0)
-    assert found.reads
+    run_crowd(project)
     project.assert_projected()
 
 
 def test_another_tool_that_rewrites_the_state_loses_us_no_event(project: Project) -> None:
-    found = run_rewrites(project, writes=50)
-    assert found.events == found.hooks + 1
+    run_rewrites(project, writes=50)
     assert project.faber("project").returncode == 0
     project.assert_projected()

@@ -178,18 +178,6 @@ def test_the_second_active_file_is_read_if_the_first_is_empty(project: Project) 
     assert project.deliver(START).packet
 
 
-def test_an_active_file_that_names_a_missing_run_is_reported_and_ignored(project: Project) -> None:
-    project.active_path.write_text("gone-1\n")
-    for recorded in EVERY:
-        check(
-            project,
-            project.deliver(recorded),
-            said=".fractary/faber/.active-run-id names gone-1, which is not here",
-            packet=False,
-        )
-    assert not (project.run.parent / "gone-1").exists()
-
-
 def test_a_run_that_is_a_link_out_of_the_project_is_refused(project: Project, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     shutil.move(project.run, outside)

@@ -44,22 +44,6 @@ def resume(team: Team, clone: Project, *words: str) -> subprocess.CompletedProce
     return clone.faber("run", "resume", *words, env={"FABER_LEDGER_URL": team.url})
 
 
-def test_a_run_that_a_clone_has_never_seen_is_brought_and_goes_on(team: Team, fresh: Project) -> None:
-    first = team.clones[0]
-    done = resume(team, fresh, RUN)
-    assert done.returncode == 0, done.stderr
-    assert f"Workflow resumed: {RUN}" in done.stdout
-    assert "Traceback" not in done.stderr
-    assert fresh.active_path.read_text().strip() == RUN
-    assert fresh.state == first.state
-    assert team.export(fresh) == team.export(first)
-    assert fresh.faber("verify", RUN).returncode == 0
-    fresh.deliver("SessionStart.startup.print")
-    team.synced(fresh)
-    team.synced(first)
-    assert first.history[-1]["environment"]["hostname"] == "fresh"
-
-
 def test_a_configured_server_is_asked_for_a_run_that_is_not_here(team: Team, fresh: Project) -> None:
     done = resume(team, fresh, RUN[:24])
     assert done.returncode == 0, done.stderr

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 START, COMPACT = "SessionStart.startup.interactive", "SessionStart.compact.interactive"
-PRE, END = "PreCompact.auto.print", "SessionEnd.other.interactive"
+PRE = "PreCompact.auto.print"
 ME = {"client": "me", "pid": "7"}
 IN_CLIENT = {"CLAUDE_CODE_SESSION_ID": "me", "CLAUDE_PID": "7"}
 

@@ -45,21 +45,19 @@ LEAST_KINDS = pick(40, 100)  # of the corpus that the other detector finds: 155 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", few(SEEDS, 1))
-def test_of_all_kinds_94_in_100_are_found(seed: int) -> None:
+def test_of_all_kinds_94_in_100_are_found_as_the_threats_say(seed: int) -> None:
     found = {kind: len(settings) >= ENOUGH for kind, settings in found_settings(make_samples(seed)).items()}
     assert [kind for kind in FOUND_BY_0_1 if not found[kind]] == []
     assert sum(found.values()) >= 0.94 * len(found)
-
-
-def test_the_figures_of_the_threats_are_those_that_are_measured() -> None:
-    found = {kind for kind, settings in found_settings(SAMPLES).items() if len(settings) >= ENOUGH}
-    text = " ".join((ROOT / "docs/internals/THREATS.md").read_text(encoding="utf-8").split())
-    figures = (
-        f"{len(found)} of {len(MISSED_BY_0_1) + len(FOUND_BY_0_1)} kinds",
-        f"{len(found & set(MISSED_BY_0_1))} of the {len(MISSED_BY_0_1)}",
-        f"all {len(FOUND_BY_0_1)}",
-    )
-    assert [figure for figure in figures if figure not in text] == []
+    if seed == SEED:
+        text = " ".join((ROOT / "docs/internals/THREATS.md").read_text(encoding="utf-8").split())
+        of_missed = sum([found[kind] for kind in MISSED_BY_0_1])
+        figures = (
+            f"{sum(found.values())} of {len(found)} kinds",
+            f"{of_missed} of the {len(MISSED_BY_0_1)}",
+            f"all {len(FOUND_BY_0_1)}",
+        )
+        assert [figure for figure in figures if figure not in text] == []
 
 
 def test_every_row_of_the_table_finds_its_tokens() -> None:
@@ -236,12 +234,13 @@ def test_masking_lengthens_no_text_beyond_its_double(text: str) -> None:
 KEY = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEabc/+\n" * 3_000 + "-----END RSA PRIVATE KEY----- "
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_at_end", [False, True])
 @pytest.mark.parametrize(("cut", "length", "before"), [(3_000, 9_000, ""), (32_768, 80_000, KEY)])
 def test_no_half_of_a_secret_is_left_at_a_cut(cut: int, length: int, before: str, *, is_at_end: bool) -> None:
     """What is before makes room: else what is around the further cut would not be kept."""
     secret = "ghp_" + draw("b62", 36, random.Random(SEED))
-    for shift in range(-50, 12, 1 if not before else 4):
+    for shift in range(-50, 12, pick(4, 4 if before else 1)):
         first = ("word " * cut)[: cut + shift - len(before)]
         rest = ("tail " * length)[: length - cut]
         text = f"{rest} {secret} {first[::-1]}{before}" if is_at_end else f"{before}{first} {secret} {rest}"

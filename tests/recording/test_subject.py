@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from support.project import RUN, Project, usual_state
@@ -11,8 +10,6 @@ from faber_ledger.runs.active import active_run
 from faber_ledger.runs.run import ACTIVE_FILES
 
 START = "SessionStart.startup.interactive"
-COMPACT = "SessionStart.compact.interactive"
-PRE = "PreCompact.auto.print"
 END = "SessionEnd.other.interactive"
 OURS, FABERS = ACTIVE_FILES
 ME = {"client": "me", "pid": "7"}
@@ -41,18 +38,6 @@ def active(project: Project) -> str | None:
     return active_run(str(project.root)).run_id
 
 
-def begin_colleagues_run(project: Project, folder: Path, **state: Any) -> Project:
-    """Let a colleague merge an unfinished run into main in a clone; return the run there."""
-    commit(project, "ours")
-    bob = project.clone(folder / "bob", "bobs-machine")
-    bob.git("checkout", "--quiet", "-b", "bob")
-    theirs = add_run(bob, "bob-300", current_phase="release", **state)
-    name(bob, "bob-300")
-    theirs.deliver(START, client="bob")
-    commit(bob, "theirs")
-    return theirs
-
-
 # Two active files (H3 a)
 
 
@@ -73,39 +58,6 @@ def test_a_file_that_is_older_than_the_command_does_not_hold(project: Project) -
 
 
 # A client stays with its run
-
-
-def test_a_client_stays_with_its_run_whatever_git_brings(project: Project, tmp_path: Path) -> None:
-    """git-in-a-team, s1: the client has a session here, and main, with a colleague's run, is checked out."""
-    project.active_path.unlink()
-    project.run.rename(tmp_path / "run")
-    theirs = begin_colleagues_run(project, tmp_path)
-    project.git("checkout", "--quiet", "-b", "ours")
-    (tmp_path / "run").rename(project.run)
-    name(project, RUN)
-    assert project.deliver(START, **ME).packet is not None
-    commit(project, "ours")
-    project.git("fetch", "--quiet", str(theirs.root), "bob:main")
-    project.git("checkout", "--quiet", "main")
-    assert not project.state_path.exists()
-    assert project.active_path.read_text() == "bob-300\n"
-    assert project.deliver(PRE, **ME).code == 0
-    answer = project.deliver(COMPACT, **ME)
-    assert RUN in (answer.packet or "")
-    assert "# FABER run bob-300" not in (answer.packet or "")
-    project.deliver(END, **ME)
-    here = Project(project.root, "bob-300")
-    assert here.ledger_path.read_bytes() == theirs.ledger_path.read_bytes()
-    assert project.faber("run", "resume", RUN, "--yes").returncode == 0
-    events = [dict(recorded["event"]) for recorded in project.recorded]  # main is not the run's branch
-    assert [event["reason"] for event in events if event["type"] == "session_ended"] == ["compaction", "normal"]
-
-
-def test_a_tool_that_names_another_run_since_moves_the_client(project: Project) -> None:
-    project.deliver(START, **ME)
-    second = add_run(project, "second")
-    name(project, "second")
-    assert "second" in (second.deliver(COMPACT, **ME).packet or "")
 
 
 # Another work tree (real-client, D1)

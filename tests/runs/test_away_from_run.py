@@ -148,17 +148,6 @@ def test_a_session_is_recorded_while_its_run_is_away(tmp_path: Path, name: str) 
     assert project.faber("verify", RUN).returncode == 0
 
 
-def test_after_the_way_back_verify_counts_the_unpublished_events(tmp_path: Path) -> None:
-    away, back = SITUATIONS["checkout of main"]
-    project = begin(tmp_path / "project")
-    away(project)
-    project.deliver(END, client="one", pid="1")
-    back(project)
-    done = project.faber("verify", RUN)
-    assert (done.returncode, "2 events of the log are not in" in done.stdout) == (0, True), done.stdout
-    assert "/ledger.db: 2 events of the log" in project.faber("status", RUN).stdout
-
-
 def test_another_work_tree_that_has_the_run_gets_what_was_recorded_here(tmp_path: Path) -> None:
     project = begin(tmp_path / "project")
     check_out_main(project)

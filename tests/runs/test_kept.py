@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -57,16 +56,3 @@ def test_each_look_at_a_run_brings_its_copy_up_to_date(project: Project) -> None
     project.deliver(START, client="one")
     assert state_copy(project).read_bytes() == project.state_path.read_bytes()
     assert project.state["current_phase"] == "release"
-
-
-def test_a_run_comes_back_with_the_copy_not_an_older_backup(project: Project) -> None:
-    project.put_state(project.state | {"status": "completed"})
-    assert project.faber("status").returncode == 0
-    project.state_path.unlink()
-    project.ledger_path.unlink()
-    backup = json.loads((project.run / "state.json.backup").read_text())
-    assert backup["status"] == "in_progress"
-    done = project.faber("run", "resume", RUN)
-    assert done.returncode == 0, done.stderr
-    assert project.state["status"] == "completed"
-    project.assert_projected()

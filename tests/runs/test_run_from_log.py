@@ -8,7 +8,7 @@ import pytest
 from support.folders import copy_prepared
 from support.project import Project
 
-START, END = "SessionStart.startup.print", "SessionEnd.other.print"
+START = "SessionStart.startup.print"
 
 
 @pytest.fixture
@@ -37,17 +37,6 @@ def test_a_command_that_names_it_brings_the_run_back(project: Project, command: 
     assert done.returncode == 0, done.stderr
     assert project.of_type("note_recorded")[0]["text"] == "keep this"
     assert (project.state["status"], project.state["work_id"]) == ("in_progress", "9")
-    project.assert_projected()
-
-
-@pytest.mark.parametrize("command", [["note", "add", "more"], ["session-load"]])
-def test_what_was_recorded_meanwhile_comes_back_with_the_run(project: Project, command: list[str]) -> None:
-    assert project.faber(*command).returncode == 0
-    project.deliver(END, client="one")
-    assert not project.run.exists()
-    assert project.faber("run", "resume", "gone").returncode == 0
-    assert "session_ended" in project.types
-    assert project.of_type("note_recorded")[0]["text"] == "keep this"
     project.assert_projected()
 
 

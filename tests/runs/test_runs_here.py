@@ -10,7 +10,7 @@ import pytest
 from support.folders import copy_prepared
 from support.project import RUN, Project
 
-START, END = "SessionStart.startup.print", "SessionEnd.other.print"
+START = "SessionStart.startup.print"
 OTHER = "other-run"
 
 

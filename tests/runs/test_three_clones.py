@@ -23,7 +23,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.projections.fold import blocks_of, fold, text_of
 
 SEED = int(os.environ.get("THREE_CLONES_SEED", "0")) or random.SystemRandom().randrange(1, 10**9)
-STEPS = int(os.environ.get("THREE_CLONES_STEPS", "0")) or pick(30, 200)
+STEPS = int(os.environ.get("THREE_CLONES_STEPS", "0")) or pick(20, 200)
 DELIVERIES = [
     "SessionStart.startup.print",
     "SessionStart.resume.print",
