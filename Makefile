@@ -17,7 +17,7 @@ help:
 	@echo 'make test-contract run those that only drive the installed command'
 	@echo 'make test-long     run the tests that `make test` makes smaller at their full size'
 	@echo 'make test-browser  test the timeline in Chromium, which has to be installed'
-	@echo 'make test-agents   run Codex, Copilot and Gemini against a mock of their models; they come from npm, in pinned versions or AGENTS=newest'
+	@echo 'make test-agents   run Codex, Copilot and Gemini against a mock of their models; they come from npm, in pinned versions or AGENTS=newest; HEADLESS=1 leaves their terminal programs out'
 	@echo 'make secrets       say which kinds of secrets are found, of those made up from SEED=20'
 	@echo 'make ratchet       write what hooks do into tests/hooks/ratchet.json, in figures that may only fall'
 	@echo 'make lint          check style, types, import contracts and generated files'
@@ -54,7 +54,7 @@ test-browser: .venv/test
 # Without a network but loopback where the system can do that.
 test-agents: .venv/test .agents/$(or $(AGENTS),pinned)
 	alone="unshare --map-root-user --net"; $$alone ip link set lo up 2>/dev/null || alone=; \
-	$$alone sh -c 'ip link set lo up 2>/dev/null; exec "$$@"' sh $(BIN)/pytest --numprocesses=2 tests/real_agents/headless.py
+	$$alone sh -c 'ip link set lo up 2>/dev/null; exec "$$@"' sh $(BIN)/pytest --numprocesses=2 tests/real_agents/headless.py $(if $(HEADLESS),,tests/real_agents/terminal.py)
 
 secrets: .venv/test
 	cd tests && ../$(BIN)/python -m support.secret_kinds $(SEED)

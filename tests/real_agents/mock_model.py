@@ -1,7 +1,7 @@
 """A model's API on loopback, in the three forms that the agents' clients speak; it keeps what it was asked.
 
 `POST …/responses` is Codex's, `…/chat/completions` Copilot's, `…:generateContent` and `…:streamGenerateContent`
-Gemini's. Every answer is the word "answered", except that a request for a summary gets `SUMMARY`.
+Gemini's. The answer to the third request is "answered 3", and so on; a request for a summary gets `SUMMARY`.
 """
 
 from __future__ import annotations
@@ -13,17 +13,21 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 SUMMARY = "<state_snapshot>summary of the mock: the retry limit is half done</state_snapshot>"
-ASKS_FOR_SUMMARY = ("state_snapshot", "CONTEXT CHECKPOINT COMPACTION", "summary of the conversation")
+ASKS_FOR_SUMMARY = ("distilling chat history", "CONTEXT CHECKPOINT COMPACTION", "summary of the conversation")
 USAGE = 100  # tokens
 
 
 class MockModel:
-    """The server, on a free port until it is closed; `asked` are the bodies of the requests, oldest first."""
+    """The server, on a free port until it is closed.
+
+    `asked` are the bodies of the requests, oldest first, without those for a summary.
+    """
 
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.paths: list[str] = []
         self.tokens = USAGE  # what each answer says that the conversation has
+        self._lock = threading.Lock()
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -40,9 +44,7 @@ class MockModel:
                     self._send("application/json", "{}")
                     return
                 outer.paths.append(path)
-                if not path.endswith(":countTokens"):
-                    outer.asked.append(body)
-                said = SUMMARY if any(words in body for words in ASKS_FOR_SUMMARY) else "answered"
+                said = outer.answer(body) if not path.endswith(":countTokens") else ""
                 self._send(*FORMS[kind](body, said, outer.tokens))
 
             def _send(self, kind: str, content: str) -> None:
@@ -59,6 +61,14 @@ class MockModel:
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def answer(self, body: str) -> str:
+        """Keep a request, and return the words of its answer."""
+        if any(words in body for words in ASKS_FOR_SUMMARY):
+            return SUMMARY
+        with self._lock:
+            self.asked.append(body)
+            return f"answered {len(self.asked)}"
 
     def close(self) -> None:
         """Stop the server."""
