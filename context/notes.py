@@ -150,14 +150,10 @@ def newest_notes(log: Log, writer: str) -> list[Remembered]:
 
 
 def _with_machine(text: Remembered, log: Log, recorded: Recorded, writer: str) -> Remembered:
-    """Return a text with the machine of the session that recorded it, if that was in another clone."""
+    """Return a text with the machine of the clone that recorded it, if that is another one."""
     if recorded["writer"] == writer:
         return text
-    session_id = dict(recorded["event"]).get("session_id")
-    start = log.start_of(session_id) if isinstance(session_id, str) else None
-    environment = dict(start["event"]).get("environment") if start and start["writer"] == recorded["writer"] else None
-    machine = environment.get("hostname") if isinstance(environment, dict) else None
-    return {**text, "where": machine if isinstance(machine, str) and machine else ANOTHER}
+    return {**text, "where": log.machine_of(recorded["writer"]) or ANOTHER}
 
 
 def render_notes(notes: list[Remembered], room: int) -> tuple[str, list[Remembered]]:

@@ -468,7 +468,7 @@ def _lines_about_trouble(run: Run, state: dict[str, Any]) -> list[Line]:
         ("Last error", "Newest of `errors`"), progress.newest_errors(state), strict=False
     ):
         count = _count_errors(state, place)
-        known = f"{one_line(place, MAX_PLACE)}{f', {count} errors of it' if count > 1 else ''}"
+        known = f"{one_line(place, MAX_PLACE)}{f', failed {count} times' if count > 1 else ''}"
         texts.append((f"{label}{f' ({known})' if place else ''}: ", message, ""))
     return [
         _line(label, text, rank=MORE, least=MIN_LONG, most=MAX_ERROR, mark=f"… (the rest: {member}{where})")

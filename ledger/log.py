@@ -285,6 +285,13 @@ class Log:
                     return branch
         return None
 
+    def machine_of(self, writer: str) -> str | None:
+        """Return the machine on which a clone's newest session started; None if it has none, or it says none."""
+        start = self._one("type = 'session_started' AND writer = ? ORDER BY seq DESC LIMIT 1", writer)
+        environment = dict(start["event"]).get("environment") if start is not None else None
+        machine = environment.get("hostname") if isinstance(environment, dict) else None
+        return machine if isinstance(machine, str) and machine else None
+
     def newest_notes(self) -> Iterator[Recorded]:
         """Yield the newest notes, newest first, and few that are very long."""
         newest = f"SELECT id FROM event WHERE type = 'note_recorded' ORDER BY seq DESC LIMIT {NOTES}"

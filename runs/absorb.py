@@ -192,9 +192,12 @@ def keep_redacted(run: Run, log: Log, rows: list[Row], warn: Callable[[str], Non
         path = set_rows_aside(run, rows)
     except OSError as error:
         raise NotWritable(f"cannot keep what a redaction removes: {error.strerror or error}", hint=HINT) from error
-    writers = sorted({found[row[ID]].writer[:8] for row in rows})
+    writers = sorted({found[row[ID]].writer for row in rows})
+    from faber_ledger.files.text import one_line  # rarely needed
+
+    machines = [one_line(log.machine_of(writer) or f"clone {writer[:8]}", 40) for writer in writers]
     count = f"{len(rows)} event{'s were' if len(rows) > 1 else ' was'}"
-    what = f"{count} redacted elsewhere, by {', '.join(writers)}"
+    what = f"{count} redacted elsewhere, by {', '.join(machines)}"
     own = writer_of(run.root)
     # A redaction by the event's own writer is undone by that writer alone.
     undoable = [row[ID] for row in rows if row[WRITER] == own or found[row[ID]].writer != row[WRITER]]

@@ -41,7 +41,7 @@ def not_in_tree(run: Run) -> str:
     return (
         f"This work tree does not have the files of {run.run_id}. What happens is recorded below the git directory, and"
         " is written into the run's files once a work tree has them again, as after a checkout of its branch;"
-        f" `faber-ledger run resume {run.run_id}` brings its files back here."
+        f" where that is gone, `faber-ledger run resume {run.run_id}` brings its files back here."
     )
 
 

@@ -12,7 +12,7 @@ from faber_ledger.runs.run import ATTRIBUTES_FILE, CONSENT, common_directory, pa
 NAMES_DRIVER = b"merge=faber-ledger"
 DRIVER = "merge.faber-ledger.driver"
 SET_UP = "faber-ledger init --git-only"
-AGREE = "`faber-ledger init --carry refs`"
+AGREE = "`faber-ledger init --carry refs --fetch`"
 MOST_BYTES = 1_000_000
 
 

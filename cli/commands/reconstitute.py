@@ -119,8 +119,10 @@ def reconstitute(
         return
     more = {"notes": known["notes"], "ledger_summaries": known["summaries"], "findings": journal.findings}
     if has_content:
-        workflow = _find_workflow(meant, state, config["plugin_roots"])
-        position = render_position(meant, state, workflow=workflow, before=known["before"], asked_at=now())
+        workflow, is_over = _find_workflow(meant, state, config["plugin_roots"]), state.get("status") in FINISHED
+        position = render_position(
+            meant, state, workflow=workflow, before=[] if is_over else known["before"], asked_at=now()
+        )
         sources: Sources = {"context": context, "state": state, "position": position, "known": known}
         tell_lines(render_content(sources, budget=budget, only=only))
     summaries = filter(says_something, [*boxed_lines(context, known), *brief_lines(context, known)])

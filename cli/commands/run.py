@@ -37,8 +37,8 @@ def run() -> None:
 
 
 KEPT = (
-    "~ is a run whose files are not in this work tree: shown as this clone keeps it below the git directory;"
-    " `faber-ledger run resume RUN` brings its files here"
+    "~ is a run whose files are not in this work tree: shown as this clone keeps it below the git directory. Switch to"
+    " its branch or work tree; where those are gone, `faber-ledger run resume RUN` brings its files here"
 )
 COLUMNS = ("run", "status", "phase", "sessions", "open", "agent", "events", "last event")
 

@@ -130,6 +130,8 @@ def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
     if not run.is_kept:
         missing = 0 if carries_refs(run.root) else len(names - event_ids(run.ledger_path))
         found = found._replace(missing=missing, why=why_not_published(run, state, TreeNote(run)))
+        if state.get("status") in FINISHED and branch_of(run.root) not in (None, branch_name(state)):
+            found = found._replace(missing=0)  # they stay in this clone: nobody commits to the branch any more
     return found._replace(agrees=found.why is not None or not differing_blocks(found.blocks, state))
 
 
@@ -191,8 +193,9 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
     loads = [str(load.get("artifact_id")) for load in artifacts_in_context(blocks)]
     metadata = blocks.get("context_metadata")
     reload = metadata.get("last_artifact_reload") if isinstance(metadata, dict) else None
-    if loads and newest_open(blocks) is not None:
-        yield f"In context: {', '.join(loads)}" + (f" (last reload {reload})" if reload else "")
+    if loads and (current := newest_open(blocks)) is not None:
+        began = (entry_of(blocks, current) or {}).get("started_at") or ""
+        yield f"In context: {', '.join(loads)}" + (f" (last reload {reload})" if reload and reload >= began else "")
     if log is None:
         yield "Ledger: none yet; the first event creates it"
         return

@@ -187,6 +187,7 @@ def _exchange_refs(
     if remote is None:
         return None, 0
     root, text = wanted.root, wanted.text
+    is_brought = text is not None and find_here(root, text) is None
     try:
         runs = runs_here(root) if text is None else [_named_run(remote, root, text)]
         with waiting_for(remote.name):
@@ -196,7 +197,8 @@ def _exchange_refs(
             raise
         warn(error.message)
         return [], error.exit_code
-    lines = [*filter(None, [carried_line(one, remote.name) for one in done])]
+    brought = [f"{run.run_id}: all of it fetched from {remote.name}" for run in runs] if is_brought else []
+    lines = [*brought, *filter(None, [carried_line(one, remote.name) for one in done])]
     if not lines and not is_watched:
         lines = [f"nothing new at {remote.name}"]
     for line in [] if as_json else lines:

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from faber_ledger.cli.sync.versions import is_state_due
 from faber_ledger.cli.ui.output import json_option, say, show, warn
 from faber_ledger.cli.ui.words import table
 from faber_ledger.cli.worktrees import git
@@ -17,7 +18,9 @@ from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import progress
 from faber_ledger.runs.layouts import find_run
-from faber_ledger.runs.run import common_directory, find_root, forget_work_trees
+from faber_ledger.runs.publish import carries_refs
+from faber_ledger.runs.run import Run, common_directory, find_root, forget_work_trees
+from faber_ledger.runs.sent import Sent
 
 COLUMNS = ("worktree", "run", "branch", "phase", "open", "last event")
 
@@ -150,7 +153,8 @@ def _list_blockers(site: Site, sites: list[Site], here: str, *, named: bool) -> 
         return ["no run is in it: `git worktree remove` is for worktrees of other work"]
     changed = git.list_changes(site.tree)
     some = ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if changed[3:] else "")
-    ignored = git.list_ignored(site.tree, find_run(site.root, site.run_id).required_paths)
+    run = find_run(site.root, site.run_id)
+    ignored = [] if _is_sent(run) else git.list_ignored(site.tree, run.required_paths)
     inner = [one.tree.path for one in sites if one is not site and _is_below(one.tree.path, site.tree.path)]
     reasons = {
         "you are in it": _is_below(here, site.tree.path),
@@ -165,6 +169,12 @@ def _list_blockers(site: Site, sites: list[Site], here: str, *, named: bool) -> 
         f"{site.tree.branch or 'its commit'} is not merged": git.find_base_containing(site.tree) is None,
     }
     return [reason for reason, holds in reasons.items() if holds]
+
+
+def _is_sent(run: Run) -> bool:
+    """Return whether a run's ref at the remote has its files as they are here."""
+    sent = Sent(run)
+    return carries_refs(run.root) and sent.commit != "" and not sent.is_forgotten and not is_state_due(run, sent)
 
 
 def _is_below(folder: str, top: str) -> bool:

@@ -41,7 +41,7 @@ def describe_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
         changed = _changes(log, name)
         recorded = decode_row((*row[:8], row[10]))
         by = effective_redactions(log.connection).get(name)
-        machine = _machine_of(log, recorded["writer"])
+        machine = log.machine_of(recorded["writer"])
     data = {
         "kind": "event",
         "event": recorded,
@@ -72,13 +72,6 @@ def describe_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
         "it changed:" if changed else "it changed nothing in state.json",
         *[f"  {change_line(change)}" for change in changed],
     ]
-
-
-def _machine_of(log: Log, writer: str) -> str | None:
-    """Return the machine on which a clone's newest session started."""
-    starts = [one["event"] for one in log.stream() if one["writer"] == writer]
-    hosts = [one["environment"]["hostname"] for one in starts if one["type"] == "session_started"]
-    return hosts[-1] if hosts else None
 
 
 def _changes(log: Log, name: str) -> list[Change]:

@@ -70,7 +70,7 @@ def run_findings(run: Run, *, is_one_of_many: bool) -> list[LogProblem]:
 
 def _not_in_tree(run: Run) -> LogProblem:
     what = "not in this work tree: the log of this clone was verified"
-    hint = f"check its branch out, or run `faber-ledger run resume {run.run_id}` to bring its files here"
+    hint = f"check its branch out; where that is gone, `faber-ledger run resume {run.run_id}` brings its files here"
     return LogProblem("not_in_tree", None, what, hint)
 
 

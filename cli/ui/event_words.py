@@ -129,7 +129,9 @@ TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     ),
     "checkout_recorded": _checkout,
     "artifact_loaded": lambda one: (
-        f"loaded {one['artifact_id']} ({one['given']}, {one['size_bytes']} bytes) from {one['source']}"
+        f"asked the agent to load {one['artifact_id']}: {one['source']}"
+        if one["given"] == "deferred"
+        else f"loaded {one['artifact_id']} ({one['given']}, {one['size_bytes']} bytes) from {one['source']}"
     ),
     "artifact_failed": lambda one: (
         f"could not load {one['artifact_id']} ({'required' if one['required'] else 'optional'})"
