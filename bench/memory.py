@@ -11,11 +11,10 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from faber_ledger.ledger.checked import read_verified
 from faber_ledger.ledger.importing import Staged, line_of, raise_problems
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import insert_rows, rows_of, write_union
-from faber_ledger.ledger.verify import find_problems
+from faber_ledger.ledger.verify import find_problems, read_verified
 from faber_ledger.projections.fold import fold
 
 OPERATIONS = ("rebuild", "verify", "union", "export", "import")

@@ -93,7 +93,7 @@ class Gate:
         """
         passing: list[Examined] = []
         for one in found:
-            refused = self._find_refusal(one)
+            refused = self.find_refusal(one)
             if refused is None:
                 passing.append(one)
             elif not any([other.hash == refused.hash and other.why == refused.why for other in self.refused[-4:]]):
@@ -109,7 +109,8 @@ class Gate:
         self.seqs[row[HASH]] = row[SEQ]
         return row
 
-    def _find_refusal(self, one: Examined) -> Refused | None:
+    def find_refusal(self, one: Examined) -> Refused | None:
+        """Return why an event does not enter the log, after those before it; None if it does."""
         row = one.row
         if one.fault is not None:
             return Refused(row, one.fault)

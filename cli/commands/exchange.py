@@ -15,11 +15,10 @@ from faber_ledger.cli.ui.output_file import output_file
 from faber_ledger.cli.ui.progress import progress
 from faber_ledger.cli.ui.which_run import choose_run, run_argument, run_with_ledger, runs_with_ledgers
 from faber_ledger.cli.ui.words import events_shown, plural
-from faber_ledger.ledger.checked import verified_batches
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.ledger.foreign import check_types
 from faber_ledger.ledger.importing import Staged, line_of, raise_problems
 from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.verify import verified_rows
 from faber_ledger.recording.insertion import open_to_insert, write_blocks
 from faber_ledger.runs.clone import note_use
 from faber_ledger.runs.layouts import find_run
@@ -62,12 +61,10 @@ def export(run: str | None, output: str | None, sqlite: str | None, every: bool)
         raise click.UsageError("--all needs --sqlite: a file of events is of one run")
     chosen, count = run_with_ledger(run), 0
     with output_file(output) as file, read_log(chosen) as log, progress(chosen, "exporting") as advance:
-        check_types(log)
-        for rows in verified_batches(log):
-            for row in rows:
-                file.write(escape_json(line_of(row).decode()).encode())  # it may be printed, and means the same
-            count += len(rows)
-            advance(len(rows))
+        for row in verified_rows(log):
+            file.write(escape_json(line_of(row).decode()).encode())  # it may be printed, and means the same
+            count += 1
+            advance(1)
     if not count:
         say(f"no events of {chosen.run_id}")
     elif output is not None and output != "-":

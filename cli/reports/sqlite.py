@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from faber_ledger.cli.ui.output_file import replace_file
 from faber_ledger.cli.ui.words import ran_seconds
 from faber_ledger.ledger import JOURNAL_ENDING
-from faber_ledger.ledger.checked import read_verified
 from faber_ledger.ledger.errors import LedgerError, NotWritable
 from faber_ledger.ledger.foreign import check_types
+from faber_ledger.ledger.verify import read_verified
 from faber_ledger.projections.fold import Projector, empty
 from faber_ledger.projections.history import Agents, summarize_sessions
 from faber_ledger.runs.log import lacks_ledger, read_log

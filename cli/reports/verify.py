@@ -58,7 +58,7 @@ def run_findings(run: Run, *, is_one_of_many: bool) -> list[LogProblem]:
     with progress(run, "verifying", is_one_of_many=is_one_of_many) as advance:
         if has_log(run):
             found += find_problems(run.log_path, advance=advance)
-    is_damaged = any(finding.is_damage for finding in found)
+    is_damaged = any(not finding.is_note for finding in found)
     if run.is_kept:
         found.append(_not_in_tree(run))
     found += _beside(run, note)

@@ -42,12 +42,11 @@ with open(path + '.jsonl', 'rb') as file, closing(Staged(file)) as staged:
 CHILD = """
 import os, resource, sys
 from contextlib import closing
-from faber_ledger.ledger.checked import read_verified
+from faber_ledger.ledger.verify import find_problems, read_verified
 from faber_ledger.ledger.importing import line_of
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.importing import Staged
 from faber_ledger.ledger.union import Passing, insert_rows, rows_of, write_union
-from faber_ledger.ledger.verify import find_problems
 from faber_ledger.projections.fold import fold
 path = sys.argv[1]
 {operation}
