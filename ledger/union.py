@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     Position = tuple[Any, Any]  # seq and id
 
 _position = itemgetter(SEQ, ID)
-NAMING = (STARTED, ADOPTED)
 (IDS,) = [text for text in statements(FORMAT_1) if text.startswith("CREATE UNIQUE INDEX event_id ")]
 (ID_IS_NEW,) = [text for text in statements(FORMAT_1) if text.startswith("CREATE TRIGGER event_id_is_new")]
 OTHER_CONTENT = "the log has another event with its id"
@@ -230,6 +229,16 @@ def rows_of(log: Log, after: Position | None = None) -> Generator[Row]:
 def _select_after(log: Log, position: Position | None) -> sqlite3.Cursor:
     where = "" if position is None else " WHERE (seq, id) > (?, ?)"
     return log.connection.execute(f"{ROW}{where} ORDER BY seq, id", position or ())
+
+
+def open_scratch(name: str) -> Log:
+    """Return a temporary log for events that the gate has not checked; it has no triggers, and `close` removes it."""
+    connection = sqlite3.connect("", isolation_level=None)
+    for statement in statements(FORMAT_1):
+        if statement.startswith(("CREATE TABLE event ", "CREATE UNIQUE INDEX event_id ")):
+            connection.execute(statement)
+    connection.execute("BEGIN")
+    return Log(connection, name)
 
 
 def rows_named(log: Log, name: str) -> list[Row]:

@@ -25,6 +25,7 @@ with atheris.instrument_imports(include=["faber_ledger"]):
     from faber_ledger.ledger.errors import LedgerError
     from faber_ledger.ledger.importing import Staged
     from faber_ledger.ledger.log import Log
+    from faber_ledger.ledger.union import Passing
     from faber_ledger.projections.fold import fold
     from faber_ledger.recording.call import Call
 
@@ -67,7 +68,7 @@ def lines(content: bytes) -> None:
     """Stage an exported file."""
     with closing(Staged(io.BytesIO(content))) as staged:
         assert staged.problems or staged.lines >= 0
-        staged.check_at_gate(None)
+        assert len(list(Passing([staged.log]))) <= staged.lines
 
 
 def ledger(content: bytes) -> None:
