@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from faber_ledger.ledger.encoding import Row
-    from faber_ledger.ledger.positions import Positions
 
 
 ULID = re.compile("[0-7][0-9A-HJKMNP-TV-Z]{25}")
@@ -75,13 +74,13 @@ class Refused:
 
 
 class Gate:
-    """The check of a log's events, in `(seq, id)` order, after those whose positions are in `seqs`.
+    """The check of a log's events, in `(seq, id)` order, after those whose seq `seqs` has by their hash.
 
     `refused` are the events that did not pass. `dropped` names each event that passed without its payload, which no
     copy had in a usable form, and why.
     """
 
-    def __init__(self, seqs: Positions) -> None:
+    def __init__(self, seqs: dict[bytes, int]) -> None:
         self.seqs = seqs
         self.refused: list[Refused] = []
         self.dropped: list[tuple[str, str]] = []

@@ -11,7 +11,7 @@ import heapq
 import itertools
 import os
 import sqlite3
-from contextlib import closing, suppress
+from contextlib import suppress
 from operator import itemgetter
 
 from faber_ledger.ledger import JOURNAL_ENDING
@@ -22,7 +22,6 @@ from faber_ledger.ledger.file import FORMAT_1, HINT_RESTORE, statements
 from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.gate import Gate, Refused, examine, is_typed_whole, lines_left_out, shown_id
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.positions import AT_HAND, Positions
 from faber_ledger.ledger.redaction import effective_redactions, without_payload
 from faber_ledger.ledger.roots import ADOPTED, NAMELESS, STARTED, check_one_start, roots_in, runs_named
 
@@ -135,15 +134,15 @@ class Passing:
     def __iter__(self) -> Iterator[Row]:
         """Yield the rows."""
         start = _find_common_end(self._base, self._logs[0]) if self._base and len(self._logs) == 1 else None
-        with closing(Positions() if self._base is None else positions_in(self._base)) as seqs:
-            gate = Gate(seqs)
-            self.refused, self.dropped = gate.refused, gate.dropped
-            streams = [self._typed_rows(rows_of(log, start), gate) for log in self._logs]
-            streams.append(self._typed_rows(sorted(self._others, key=_position), gate))
-            for _, group in itertools.groupby(_in_order(streams), _position):
-                row = self._check_copies(gate, list(group))
-                if row is not None:
-                    yield row
+        known = [] if self._base is None else self._base.connection.execute("SELECT hash, seq FROM event")
+        gate = Gate(dict(known))
+        self.refused, self.dropped = gate.refused, gate.dropped
+        streams = [self._typed_rows(rows_of(log, start), gate) for log in self._logs]
+        streams.append(self._typed_rows(sorted(self._others, key=_position), gate))
+        for _, group in itertools.groupby(_in_order(streams), _position):
+            row = self._check_copies(gate, list(group))
+            if row is not None:
+                yield row
 
     def _check_copies(self, gate: Gate, copies: list[Row]) -> Row | None:
         """Return the copy of one event that enters the log; None if the base has it, or it is refused."""
@@ -247,17 +246,6 @@ def rows_named(log: Log, name: str) -> list[Row]:
         return [tuple(row) for row in log.connection.execute(f"{ROW} WHERE id = ?", (name,))]
     except (sqlite3.Error, UnicodeEncodeError):
         return []
-
-
-def positions_in(log: Log) -> Positions:
-    """Return the positions of a log's events; the caller closes them.
-
-    All but the newest are read when one of them is looked up. What the log gets meanwhile is added by the caller.
-    """
-    question = "SELECT hash, seq FROM event ORDER BY"
-    seqs = Positions(lambda: log.connection.execute(f"{question} seq, id"))
-    seqs.update(reversed(log.connection.execute(f"{question} seq DESC, id DESC LIMIT {AT_HAND}").fetchall()))
-    return seqs
 
 
 def known_in(log: Log, name: str) -> tuple[int, bytes, bool] | None:

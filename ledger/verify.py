@@ -1,7 +1,6 @@
 """Verify a log from its first event to its last, and report everything that is wrong, not only the first problem.
 
-Nothing is trusted: each row is examined as if it came in, by the gate's own check. A log of any length is read in one
-pass, in memory that does not grow with it.
+Nothing is trusted: each row is examined as if it came in, by the gate's own check.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ from faber_ledger.ledger.event_types import is_known
 from faber_ledger.ledger.file import REVISION, is_busy, locked_error, surplus_bytes
 from faber_ledger.ledger.gate import Examined, Gate, examine, is_typed_whole, shown_id
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.positions import Positions
 from faber_ledger.ledger.redaction import KINDS, effective_redactions, redaction_of, rows_to_strip
 from faber_ledger.ledger.union import rows_of
 
@@ -130,33 +128,33 @@ def _event_problems(
     awaited: set[bytes] = set()  # parents that an earlier row named
     refused: set[bytes] = set()
     reported: set[Any] = set()  # ids that several rows have, of the rows so far
-    with closing(Positions()) as seqs:
-        gate = Gate(seqs)
-        for row in rows:
-            advance(1)
-            name = name_of(row[ID])
-            if row[ID] in reported:
-                yield LogProblem("duplicate_id", name, "another event in the log has the same id", HINT_NEWEST)
-                continue
-            if row[ID] in doubles:
-                reported.add(row[ID])
-            one = examine(row)
-            parents = split_hashes(row[PARENTS]) if is_typed_whole(row) else []
-            refusal = gate.find_refusal(one)
-            if refusal is not None and (one.fault or refused.isdisjoint(parents)):
-                kind, hint = ("missing_parent", HINT_FIND_COPY) if refusal.is_waiting else ("refused", HINT_NEWEST)
-                yield LogProblem(kind, name, refusal.why, hint)
-                refused.add(row[HASH])
-            yield from _payload_problems(one, name)
-            if not is_typed_whole(row):
-                continue
-            for parent in parents:
-                if heads.pop(parent, None) is None and parent not in seqs:
-                    awaited.add(parent)
-            seqs[row[HASH]] = row[SEQ]
-            if row[HASH] not in awaited:
-                heads[row[HASH]] = row[SEQ]
-        yield from _head_problems(connection, heads, seqs, is_sound=not (refused or reported))
+    seqs: dict[bytes, int] = {}
+    gate = Gate(seqs)
+    for row in rows:
+        advance(1)
+        name = name_of(row[ID])
+        if row[ID] in reported:
+            yield LogProblem("duplicate_id", name, "another event in the log has the same id", HINT_NEWEST)
+            continue
+        if row[ID] in doubles:
+            reported.add(row[ID])
+        one = examine(row)
+        parents = split_hashes(row[PARENTS]) if is_typed_whole(row) else []
+        refusal = gate.find_refusal(one)
+        if refusal is not None and (one.fault or refused.isdisjoint(parents)):
+            kind, hint = ("missing_parent", HINT_FIND_COPY) if refusal.is_waiting else ("refused", HINT_NEWEST)
+            yield LogProblem(kind, name, refusal.why, hint)
+            refused.add(row[HASH])
+        yield from _payload_problems(one, name)
+        if not is_typed_whole(row):
+            continue
+        for parent in parents:
+            if heads.pop(parent, None) is None and parent not in seqs:
+                awaited.add(parent)
+        seqs[row[HASH]] = row[SEQ]
+        if row[HASH] not in awaited:
+            heads[row[HASH]] = row[SEQ]
+    yield from _head_problems(connection, heads, seqs, is_sound=not (refused or reported))
 
 
 def _payload_problems(one: Examined, name: str) -> Iterator[LogProblem]:
@@ -169,7 +167,7 @@ def _payload_problems(one: Examined, name: str) -> Iterator[LogProblem]:
 
 
 def _head_problems(
-    connection: sqlite3.Connection, own: dict[bytes, int], seqs: Positions, *, is_sound: bool
+    connection: sqlite3.Connection, own: dict[bytes, int], seqs: dict[bytes, int], *, is_sound: bool
 ) -> Iterator[LogProblem]:
     stored = dict(connection.execute("SELECT hash, seq FROM head"))
     gone = [digest for digest in stored if digest not in seqs]
@@ -228,10 +226,9 @@ def read_verified(log: Log) -> Iterator[Recorded]:
 
 def verified_rows(log: Log) -> Iterator[Row]:
     """Yield the stored rows in `(seq, id)` order; raises IntegrityError for the first that the gate would change."""
-    with closing(Positions()) as seqs:
-        gate = Gate(seqs)
-        for row in rows_of(log):
-            if gate.check([examine(row)]) != row:
-                (why,) = [*[one.why for one in gate.refused], *[why for _, why in gate.dropped]] or ["has two hashes"]
-                raise IntegrityError(f"event {shown_id(row[ID])} is damaged: {why}", hint="run `faber-ledger verify`")
-            yield row
+    gate = Gate({})
+    for row in rows_of(log):
+        if gate.check([examine(row)]) != row:
+            (why,) = [*[one.why for one in gate.refused], *[why for _, why in gate.dropped]] or ["has two hashes"]
+            raise IntegrityError(f"event {shown_id(row[ID])} is damaged: {why}", hint="run `faber-ledger verify`")
+        yield row
