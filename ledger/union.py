@@ -16,14 +16,27 @@ from operator import itemgetter
 
 from faber_ledger.ledger import JOURNAL_ENDING
 from faber_ledger.ledger.disk import keep_owner, sync_directory
-from faber_ledger.ledger.encoding import HASH, ID, INSERT, PARENTS, PAYLOAD, ROW, SEQ, TYPE, decode_any, split_hashes
+from faber_ledger.ledger.encoding import (
+    AT,
+    HASH,
+    ID,
+    INSERT,
+    PARENTS,
+    PAYLOAD,
+    ROW,
+    SEQ,
+    TYPE,
+    WRITER,
+    decode_any,
+    split_hashes,
+)
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
 from faber_ledger.ledger.file import FORMAT_1, HINT_RESTORE, statements
 from faber_ledger.ledger.foreign import open_untrusted
-from faber_ledger.ledger.gate import Gate, Refused, examine, is_typed_whole, lines_left_out, shown_id
+from faber_ledger.ledger.gate import HINT_CONFLICT, Gate, Refused, examine, is_typed_whole, lines_left_out, shown_id
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import effective_redactions, without_payload
-from faber_ledger.ledger.roots import ADOPTED, NAMELESS, STARTED, check_one_start, roots_in, runs_named
+from faber_ledger.ledger.roots import ADOPTED, STARTED, find_foreign_roots, roots_in, runs_named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,33 +95,19 @@ def runs_in(log: Log) -> set[str]:
 
 
 def check_one_run(logs: Sequence[Log]) -> None:
-    """Raise UnionConflict for logs that share no first event, unless another tool's run was adopted in one of a run.
-
-    Also if two different `run_started` are in them, whatever else they share.
-    """
-    known = [roots for log in logs if (roots := roots_in(log.connection))]
-    joined, rest = known[:1], known[1:]
-    while rest:
-        fits = [one for one in rest if any([_is_same_run(one, other) for other in joined])]
-        if not fits:
-            named = [min(runs_named(roots.values()), default=NAMELESS) for roots in (joined[0], rest[0])]
+    """Raise UnionConflict if one of the logs begins another run than one of the others."""
+    for one, other in itertools.permutations(logs, 2):
+        foreign = find_foreign_roots(one, other)
+        if foreign:
+            roots = [(row, log.path) for log in (one, other) for row in roots_in(log.connection).values()]
+            named = sorted(runs_named([row for row, _ in roots])) or ["one without a name"]
             raise UnionConflict(
                 f"these are the logs of two runs: {named[0]:.80} and {named[1]:.80}"
-                if named[0] != named[1]
-                else f"these logs of {named[0]:.80} share no first event: two runs were started under one id",
-                hint="unite only ledgers of the same run",
+                if len(named) > 1
+                else f"two runs were started under one id, {named[0]:.80}, and are in these logs:",
+                hint=HINT_CONFLICT,
+                lines=[f"  {row[HASH].hex():.12}: at {row[AT]} by {row[WRITER]}, in {name}" for row, name in roots][:5],
             )
-        joined, rest = joined + fits, [one for one in rest if one not in fits]
-    check_one_start([(log.path, log.connection) for log in logs])
-
-
-def _is_same_run(one: dict[bytes, Row], other: dict[bytes, Row]) -> bool:
-    if one.keys() & other.keys():
-        return True
-    if all([any([row[TYPE] != ADOPTED for row in roots.values()]) for roots in (one, other)]):
-        return False
-    named = [runs_named(roots.values()) for roots in (one, other)]
-    return not all(named) or bool(named[0] & named[1])
 
 
 class Passing:
