@@ -208,8 +208,8 @@ class Log:
         """Return the event that started a session, or None."""
         return self._one("type = 'session_started' AND session_id = ? ORDER BY seq, id", session_id)
 
-    def starts_of(self, client: str) -> list[Recorded]:
-        """Return the session starts of one client session id, newest first."""
+    def starts_of(self, client: str | None) -> list[Recorded]:
+        """Return the session starts of one client session id, newest first; none for None."""
         rows = self.connection.execute(
             f"{READ} WHERE type = 'session_started' AND client = ? ORDER BY seq DESC, id DESC", (client,)
         )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import NamedTuple
 
 from faber_ledger.ledger.clock import now
@@ -16,7 +16,7 @@ from faber_ledger.ledger.roots import find_start, take_out_others
 from faber_ledger.ledger.union import OTHER_CONTENT, Passing, hash_in
 from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs.clone import lock_run
-from faber_ledger.runs.log import RunLog, lacks_ledger, open_run_log, read_log
+from faber_ledger.runs.log import lacks_ledger, open_run_log, read_log
 from faber_ledger.runs.projecting import reproject
 from faber_ledger.runs.run import Run, path_form
 
@@ -42,22 +42,6 @@ class Inserted(NamedTuple):
         return [one for one in self.refused if one.why == OTHER_CONTENT]
 
 
-@contextmanager
-def open_to_insert(run: Run, warn: Callable[[str], None]) -> Iterator[RunLog]:
-    """Open a run's log under its lock, with its folder made; raises LedgerError, and as `lock_run` and `open_run_log`.
-
-    What was inserted counts once the caller commits it.
-    """
-    try:
-        os.makedirs(run.directory, exist_ok=True)
-    except OSError as error:
-        raise LedgerError(
-            f"cannot create {run.directory}: {error.strerror}", hint="check the permissions of the .fractary folder"
-        ) from error
-    with lock_run(run), open_run_log(run, warn) as opened, opened.log.writing():
-        yield opened
-
-
 def insert_passing(
     run: Run, offered: Log, first_ids: Sequence[str], warn: Callable[[str], None], *, dry_run: bool = False
 ) -> Inserted:
@@ -67,7 +51,8 @@ def insert_passing(
 
     The run's log keeps what it has. A run that is new here gets its folder, unless none of the events starts it. Of
     several starts of one run the first in `first_ids`, the ids of the events with seq 1 in the order in which they
-    became known, is the run's. Raises as `open_to_insert`, and UnionConflict.
+    became known, is the run's. Raises LedgerError, UnionConflict, and as `lock_run` and
+    `open_run_log`.
     """
     taken_out = take_out_others(offered, lambda name: path_form(name) == path_form(run.run_id))
     others = [Refused(row, OTHER_START) for row in taken_out]
@@ -77,7 +62,13 @@ def insert_passing(
         with nullcontext() if is_new else read_log(run, warn) as log:
             passing = Passing([offered], log)
             return Inserted(sum(1 for _ in passing), [*others, *passing.refused], passing.dropped)
-    with open_to_insert(run, warn) as opened:
+    try:
+        os.makedirs(run.directory, exist_ok=True)
+    except OSError as error:
+        raise LedgerError(
+            f"cannot create {run.directory}: {error.strerror}", hint="check the permissions of the .fractary folder"
+        ) from error
+    with lock_run(run), open_run_log(run, warn) as opened, opened.log.writing():
         opened.log.connection.execute(f"PRAGMA cache_size = -{CACHE_SIZE}")
         first = [start] if start is not None and not opened.log.heads() else []
         if first:

@@ -7,7 +7,7 @@ holds. A value is judged by how sure the name is, and by how it is joined to the
 from __future__ import annotations
 
 from faber_ledger.recording.secrets import values
-from faber_ledger.recording.secrets.names import ENDS, GROUPS, KEYS_OF, VAGUE, WINDOW, split_words
+from faber_ledger.recording.secrets.names import ENDS, KEYS_OF, VAGUE, WINDOW, split_words
 from faber_ledger.recording.secrets.patterns import ASCII, DOTALL, IGNORECASE, MULTILINE, VERBOSE, Pattern
 from faber_ledger.recording.secrets.tokens import ALNUM, DIGIT_SET, is_public
 
@@ -84,14 +84,9 @@ def mask_named(text: str, names: list[tuple[int, int, str]]) -> str:
             marks.add(*span)
         else:
             unjoined.append((start, end, group))
-    ends, following = [], {name: len(text) for name, _ in GROUPS}
-    for start, _, group in reversed(unjoined):
-        ends.append(following[group])
-        following[group] = start
     for start, end, group in unjoined:  # now that what is joined to a name in between is known
-        before = ends.pop()  # what comes after the next such name is that one's
         if not marks.has(start, end):
-            span = _near(text, end, group, before)
+            span = _near(text, end, group)
             if span:
                 marks.add(*span)
     return marks.masked()
@@ -223,8 +218,8 @@ def _is_key(text: str, start: int, name: str, how: str, joint: Any, value: value
     return is_variable or values.is_random(word, 16)
 
 
-def _near(text: str, end: int, group: str, before: int) -> tuple[int, int] | None:
-    """Return where the secret is that stands in the same sentence as a name, and before the next one."""
+def _near(text: str, end: int, group: str) -> tuple[int, int] | None:
+    """Return where the secret is that stands in the same line as a name."""
     if group == "phrase":
         words = MANY_WORDS.match(text, end, end + 400)
         return words.span(1) if words else None
@@ -237,7 +232,7 @@ def _near(text: str, end: int, group: str, before: int) -> tuple[int, int] | Non
     )
     if not digit or not long.search(text, end, end + WINDOW + least):
         return None
-    line = text[end : min(before, end + WINDOW)].partition("\n")[0]
+    line = text[end : end + WINDOW].partition("\n")[0]
     at, last = end, ""
     if text[end - 1].isascii():  # the rest of the name is not a word of its own
         rest = REST_OF_WORD.match(text, end, end + WINDOW) if group == "key" else NAME.match(text, end)
