@@ -11,11 +11,10 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from faber_ledger.ledger.checked import read_verified
 from faber_ledger.ledger.importing import Staged, line_of, raise_problems
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.union import insert_rows, rows_of, write_union
-from faber_ledger.ledger.verify import find_problems
+from faber_ledger.ledger.union import Passing, insert_rows, rows_of, write_union
+from faber_ledger.ledger.verify import find_problems, read_verified
 from faber_ledger.projections.fold import fold
 
 OPERATIONS = ("rebuild", "verify", "union", "export", "import")
@@ -39,9 +38,9 @@ def main() -> None:
             file.writelines(map(line_of, rows_of(log)))
     else:  # import what `export` wrote
         with lines.open("rb") as file, closing(Staged(file)) as staged:
-            raise_problems([*staged.problems, *staged.check_at_gate(None)], str(lines))
+            raise_problems(staged.problems, str(lines))
             with Log.open(str(out)) as log:
-                insert_rows(log, staged.missing_in(log))
+                insert_rows(log, Passing([staged.log], log))
                 log.commit()
         os.unlink(lines)
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024**2 if sys.platform == "darwin" else 1024))

@@ -12,8 +12,8 @@ import sys
 
 from union import clocks, since
 
-from faber_ledger.ledger.checked import read_verified
 from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.verify import read_verified
 from faber_ledger.projections.fold import fold
 
 TYPE_CHECKING = False

@@ -135,9 +135,9 @@ def with_block(content: bytes, block: tuple[str, ...], *, after_first_line: bool
     """Return a file's content with the block, in place of older ones; else at the end or after the first line."""
     newline = b"\r\n" if b"\r\n" in content else b"\n"
     text = newline.join([line.encode() for line in block])
-    span = _block(content, block)
+    span = _block(content)
     if span:
-        return content[: span[0]] + text + without_block(content[span[1] :], block)
+        return content[: span[0]] + text + without_block(content[span[1] :])
     if after_first_line:
         first, end, rest = content.partition(b"\n")
         return first + (end or b"\n") + text + newline + rest
@@ -146,12 +146,12 @@ def with_block(content: bytes, block: tuple[str, ...], *, after_first_line: bool
     return content + text + newline
 
 
-def without_block(content: bytes, block: tuple[str, ...] = ()) -> bytes:
-    """Return a file's content as it was before `with_block`; where the end of a block is missing, `block` tells it."""
-    span = _block(content, block)
+def without_block(content: bytes) -> bytes:
+    """Return a file's content as it was before `with_block`."""
+    span = _block(content)
     if not span:
         return content
-    before, after = content[: span[0]], without_block(content[span[1] :], block)
+    before, after = content[: span[0]], without_block(content[span[1] :])
     if after:
         return before + after.removeprefix(b"\r").removeprefix(b"\n")
     return before.removesuffix(b"\n").removesuffix(b"\r")
@@ -162,22 +162,8 @@ def has_block(content: bytes) -> bool:
     return _block(content) is not None
 
 
-def _block(content: bytes, block: tuple[str, ...] = ()) -> tuple[int, int] | None:
-    """Find our block: from the start of its first marker to the end of its last one.
-
-    Without its end line it ends before the first line that is not of `block`, and does not name faber-ledger.
-    """
-    start = content.find(START)
-    if start < 0:
-        return None
-    end = content.find(LAST.encode(), start)
-    if end >= 0 and content.find(START, start + 1, end) < 0:
-        return start, end + len(LAST)
-    first, *others = content[start:].splitlines(keepends=True)
-    end = start + len(first)
-    for line in others:
-        is_ours = line.strip().decode(errors="replace") in [ours.strip() for ours in block] or b"faber-ledger" in line
-        if line.startswith(START) or not is_ours:
-            break
-        end += len(line)
-    return start, start + len(content[start:end].rstrip(b"\r\n"))
+def _block(content: bytes) -> tuple[int, int] | None:
+    """Find our block, from the start of its first marker to the end of its last one; it needs both."""
+    end = content.find(LAST.encode())
+    start = content.rfind(START, 0, max(end, 0))
+    return None if start < 0 or end < 0 else (start, end + len(LAST))

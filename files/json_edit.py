@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from faber_ledger.files.json_text import BOM, JsonText
+from faber_ledger.files.json_text import BOM, JsonText, list_children
 from faber_ledger.ledger.encoding import SPACE, after_space
 
+if TYPE_CHECKING:
+    from faber_ledger.files.json_text import Child
+
 Path = tuple[str | int, ...]
-Child = tuple[str | int, int, int, int]  # its key or index; where it starts, where its value starts, where it ends
-
-
-_decoder = json.JSONDecoder()
 
 
 def with_child(text: str, path: Path, value: Any, key: str | None = None) -> str:
     """Return the text with one more child at the end of the object (under `key`) or array at `path`."""
     at = _place(text, path)
     name = "" if key is None else json.dumps(key, ensure_ascii=False) + ": "
-    children = _children(text, at)
+    children = list_children(text, at)
     if children:
         _, start, _, end = children[-1]
         gap = text[len(text[:start].rstrip(SPACE)) : start]
@@ -48,7 +47,7 @@ def with_hook(text: str, event: str, entry: Any) -> str:
 def without(text: str, path: Path) -> str:
     """Return the text without the child at `path` and its comma."""
     at = _place(text, path[:-1])
-    children = _children(text, at)
+    children = list_children(text, at)
     index = _index(children, path[-1])
     _, start, _, end = children[index]
     if len(children) == 1:
@@ -66,7 +65,7 @@ def line_of(text: str, path: Path) -> int:
 def _place(text: str, path: Path) -> int:
     at = after_space(text, 1 if text.startswith(BOM) else 0)
     for key in path:
-        children = _children(text, at)
+        children = list_children(text, at)
         at = children[_index(children, key)][2]
     return at
 
@@ -74,25 +73,6 @@ def _place(text: str, path: Path) -> int:
 def _index(children: list[Child], key: str | int) -> int:
     """Find a child; of several members with one name, the last, as every reader of JSON does."""
     return max([index for index, child in enumerate(children) if child[0] == key])
-
-
-def _children(text: str, at: int) -> list[Child]:
-    """List the children of the object or array that starts at `at`; the text is known to be JSON."""
-    found: list[Child] = []
-    is_object = text[at] == "{"
-    at = after_space(text, at + 1)
-    while text[at] not in "}]":
-        start = at
-        key: str | int = len(found)
-        if is_object:
-            key, at = _decoder.raw_decode(text, at)
-            at = after_space(text, after_space(text, at) + 1)
-        end = _decoder.raw_decode(text, at)[1]
-        found.append((key, start, at, end))
-        at = after_space(text, end)
-        if text[at] == ",":
-            at = after_space(text, at + 1)
-    return found
 
 
 def _render(text: str, value: Any, base: str | None) -> str:
@@ -106,7 +86,7 @@ def _render(text: str, value: Any, base: str | None) -> str:
 def _unit(text: str) -> str:
     """Return the indentation of the first member: two spaces if there is none, empty if the text is on one line."""
     root = _place(text, ())
-    children = _children(text, root)
+    children = list_children(text, root)
     gap = text[root + 1 : children[0][1]] if children else "\n  "
     return gap.rpartition("\n")[2] if "\n" in gap else ""
 

@@ -16,6 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    Child = tuple[str | int, int, int, int]  # key or index; where it starts, where its value starts, where it ends
+
 
 INDENT = "  "  # of most files, and of an object that is empty
 BOM = "\ufeff"
@@ -51,14 +53,18 @@ class JsonText:
         self._places: dict[str, tuple[int, int]] = {}
         start = after_space(text, 1 if text.startswith(BOM) else 0)
         try:
-            value, end = self._read_apart(start, apart) or (None, start)
-            if value is None and not any([f'"{name}"' in text for name in apart]):
-                value, end = _raw_decode(text, start)
+            found = self._read_apart(start, apart)
         except (ValueError, RecursionError):
-            value, end = None, start
-        if not isinstance(value, dict) or after_space(text, end) != len(text):
-            self._walk()  # raises what is wrong, or succeeds, since it needs one level less
-            return
+            found = None  # the whole text's error names the right line
+        try:
+            value, end = found or _raw_decode(text, start)
+        except RecursionError:
+            raise ValueError(TOO_DEEP) from None
+        if not isinstance(value, dict):
+            raise ValueError("it is not a JSON object")
+        after = after_space(text, end)
+        if after != len(text):
+            raise decode_error("Extra data", text, after)
         self.value: dict[str, Any] = value
         self.first, self.end = start + 1, end - 1
         self.last = len(text[: self.end].rstrip(SPACE)) if value else self.first
@@ -104,48 +110,10 @@ class JsonText:
 
     @property
     def spans(self) -> dict[str, tuple[int, int]]:
-        """Where each member's value begins and ends."""
+        """Where each member's value begins and ends; to read it takes long for very many."""
         if self._spans is None:
-            self._walk()
-        assert self._spans is not None
+            self._spans = {str(name): (start, end) for name, _, start, end in list_children(self.text, self.first - 1)}
         return self._spans
-
-    def _walk(self) -> None:
-        """Read the text member by member, which takes long for very many."""
-        text = self.text
-        value: dict[str, Any] = {}
-        spans: dict[str, tuple[int, int]] = {}
-        at = after_space(text, 1 if text.startswith(BOM) else 0)
-        if text[at : at + 1] != "{":
-            if at < len(text):
-                _value_at(text, at)
-                raise ValueError("it is not a JSON object")
-            raise decode_error("Expecting value", text, at)
-        self.first = at + 1
-        at = after_space(text, self.first)
-        self.last = self.first
-        while text[at : at + 1] != "}":
-            if text[at : at + 1] != '"':
-                raise decode_error("Expecting property name enclosed in double quotes", text, at)
-            name, at = _value_at(text, at)
-            at = after_space(text, at)
-            if text[at : at + 1] != ":":
-                raise decode_error("Expecting ':' delimiter", text, at)
-            start = after_space(text, at + 1)
-            value[name], self.last = _value_at(text, start)
-            spans[name] = (start, self.last)
-            at = after_space(text, self.last)
-            if text[at : at + 1] == ",":
-                at = after_space(text, at + 1)
-                if text[at : at + 1] != '"':
-                    raise decode_error("Expecting property name enclosed in double quotes", text, at)
-            elif text[at : at + 1] != "}":
-                raise decode_error("Expecting ',' delimiter", text, at)
-        self.end = at
-        after = after_space(text, at + 1)
-        if after != len(text):
-            raise decode_error("Extra data", text, after)
-        self.value, self._spans = value, spans
 
     def _span_of(self, name: str) -> tuple[int, int]:
         return self._places.get(name) or self.spans[name]
@@ -238,11 +206,23 @@ def _without_surrogates(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _value_at(text: str, at: int) -> tuple[Any, int]:
-    try:
-        return _raw_decode(text, at)
-    except RecursionError:
-        raise ValueError(TOO_DEEP) from None
+def list_children(text: str, at: int) -> list[Child]:
+    """List the children of the object or array that starts at `at`; the text is known to be JSON."""
+    found: list[Child] = []
+    is_object = text[at] == "{"
+    at = after_space(text, at + 1)
+    while text[at] not in "}]":
+        start = at
+        key: str | int = len(found)
+        if is_object:
+            key, at = _raw_decode(text, at)
+            at = after_space(text, after_space(text, at) + 1)
+        end = _raw_decode(text, at)[1]
+        found.append((key, start, at, end))
+        at = after_space(text, end)
+        if text[at] == ",":
+            at = after_space(text, at + 1)
+    return found
 
 
 def _on_lines(value: Any, line: str, indent: str) -> str:

@@ -70,12 +70,6 @@ class NotALedger(IntegrityError):
     code = "not_a_ledger"
 
 
-class EventConflict(IntegrityError):
-    """One event id has two different contents."""
-
-    code = "event_conflict"
-
-
 class UnionConflict(LedgerError):
     """One event id has two hashes, so that two logs cannot be united."""
 

@@ -7,23 +7,15 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.ledger.encoding import COLUMNS, NULL
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.file import HINT_RESTORE, UNREADABLE, bound_steps, check_file, check_schema, connect
 from faber_ledger.ledger.log import Log
 
-NAMES = {int: "integer", str: "text", bytes: "blob", NULL: "null"}  # SQLite's
-TYPES = " OR ".join(
-    [f"typeof({name}) NOT IN ({', '.join([repr(NAMES[kind]) for kind in kinds])})" for name, kinds in COLUMNS.items()]
-)
-WRONG = f"{TYPES} OR seq < 1 OR length(parents) % 32 OR length(hash) != 32"
 
+def open_untrusted(path: str) -> Log:
+    """Open a ledger from elsewhere for reading; a value in it may have any type.
 
-def open_untrusted(path: str, *, check_values: bool = True) -> Log:
-    """Open a ledger from elsewhere for reading.
-
-    Raises what `check_file` raises, IntegrityError for another schema or damage, and, with `check_values`, for a value
-    of the wrong type: where events come in, the gate refuses the event instead.
+    Raises what `check_file` raises, and IntegrityError for another schema or damage.
     """
     if not check_file(path):
         raise LedgerError(f"there is no ledger at {path}", hint="name a ledger.db that is there")
@@ -38,8 +30,6 @@ def open_untrusted(path: str, *, check_values: bool = True) -> Log:
         if os.stat(path).st_size < pages * size:  # SQLite reads zeros instead
             raise IntegrityError(f"{path} ends before its last page", hint=HINT_RESTORE)
         bound_steps(log.connection, path)
-        if check_values:
-            check_types(log)
     except UNREADABLE as error:
         log.close()
         raise IntegrityError(f"{path} cannot be read: {error}", hint=HINT_RESTORE) from error
@@ -52,17 +42,7 @@ def open_untrusted(path: str, *, check_values: bool = True) -> Log:
 def event_ids(path: str) -> set[str]:
     """Return the ids of the events in a ledger file; none if it cannot be read."""
     try:
-        with open_untrusted(path, check_values=False) as log:
+        with open_untrusted(path) as log:
             return {name for (name,) in log.connection.execute("SELECT id FROM event")}
     except (LedgerError, OSError, *UNREADABLE):
         return set()
-
-
-def check_types(log: Log) -> None:
-    """Raise IntegrityError if a value has another type than its column; SQLite does not check it."""
-    question = (
-        f"SELECT CAST(quote(substr(id, 1, 30)) AS BLOB) FROM event WHERE {WRONG} LIMIT 1"  # its id need not be text
-    )
-    for (name,) in log.connection.execute(question):
-        which = f"an event with a value of a type that no ledger writes: {name.decode(errors='replace')}"
-        raise IntegrityError(f"{log.path} has {which}", hint=HINT_RESTORE)

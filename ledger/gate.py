@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from faber_ledger.ledger.encoding import Row
-    from faber_ledger.ledger.positions import Positions
 
 
 ULID = re.compile("[0-7][0-9A-HJKMNP-TV-Z]{25}")
@@ -75,13 +74,13 @@ class Refused:
 
 
 class Gate:
-    """The check of a log's events, in `(seq, id)` order, after those whose positions are in `seqs`.
+    """The check of a log's events, in `(seq, id)` order, after those whose seq `seqs` has by their hash.
 
     `refused` are the events that did not pass. `dropped` names each event that passed without its payload, which no
     copy had in a usable form, and why.
     """
 
-    def __init__(self, seqs: Positions) -> None:
+    def __init__(self, seqs: dict[bytes, int]) -> None:
         self.seqs = seqs
         self.refused: list[Refused] = []
         self.dropped: list[tuple[str, str]] = []
@@ -93,7 +92,7 @@ class Gate:
         """
         passing: list[Examined] = []
         for one in found:
-            refused = self._find_refusal(one)
+            refused = self.find_refusal(one)
             if refused is None:
                 passing.append(one)
             elif not any([other.hash == refused.hash and other.why == refused.why for other in self.refused[-4:]]):
@@ -109,7 +108,8 @@ class Gate:
         self.seqs[row[HASH]] = row[SEQ]
         return row
 
-    def _find_refusal(self, one: Examined) -> Refused | None:
+    def find_refusal(self, one: Examined) -> Refused | None:
+        """Return why an event does not enter the log, after those before it; None if it does."""
         row = one.row
         if one.fault is not None:
             return Refused(row, one.fault)

@@ -8,7 +8,6 @@ from faber_ledger.ledger.clock import event_id, utc_text
 from faber_ledger.ledger.encoding import (
     BATCH,
     HASH,
-    ID,
     INSERT,
     PAYLOAD,
     READ,
@@ -22,7 +21,7 @@ from faber_ledger.ledger.encoding import (
     loads,
     recorded_of,
 )
-from faber_ledger.ledger.errors import EventConflict, LedgerError
+from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.event_types import EVENT_TYPES
 from faber_ledger.ledger.file import (
     APPLICATION_ID,
@@ -152,23 +151,13 @@ class Log:
     def append(self, drafts: Iterable[Draft], *, at: float, writer: str) -> list[Recorded]:
         """Append facts in the open transaction, each with the heads before it as parents.
 
-        `at` is in seconds since 1970. A draft whose id is in the log already is that event; raises EventConflict if its
-        content differs.
+        `at` is in seconds since 1970.
         """
         recorded = []
-        drafts = list(drafts)
         heads = self.heads()
-        for draft, event in zip(drafts, [clean(draft["event"]) for draft in drafts], strict=True):
-            row = make_row(draft, event, heads, at, writer)
-            try:
-                self.connection.execute(INSERT, row)
-            except sqlite3.IntegrityError:
-                known = self.event_of(row[ID])
-                if known is None:
-                    raise
-                _check_same(known, draft, event)
-                recorded.append(known)
-                continue
+        for draft in drafts:
+            row = make_row(draft, clean(draft["event"]), heads, at, writer)
+            self.connection.execute(INSERT, row)
             heads = [(row[SEQ], row[HASH])]
             recorded.append(recorded_of(row, loads(row[PAYLOAD])))
         self.set_heads(heads)
@@ -220,8 +209,8 @@ class Log:
         """Return the event that started a session, or None."""
         return self._one("type = 'session_started' AND session_id = ? ORDER BY seq, id", session_id)
 
-    def starts_of(self, client: str) -> list[Recorded]:
-        """Return the session starts of one client session id, newest first."""
+    def starts_of(self, client: str | None) -> list[Recorded]:
+        """Return the session starts of one client session id, newest first; none for None."""
         rows = self.connection.execute(
             f"{READ} WHERE type = 'session_started' AND client = ? ORDER BY seq DESC, id DESC", (client,)
         )
@@ -305,12 +294,6 @@ class Log:
     def heads_text(self) -> str:
         """Return the hashes of the heads as one text, which is equal exactly if the heads are."""
         return "".join([digest.hex() for _, digest in self.heads()])
-
-
-def _check_same(known: Recorded, draft: Draft, event: dict[str, Any]) -> None:
-    """Raise EventConflict if the event with a draft's id has another content."""
-    if known["event"] != event or known["client"] != draft.get("client"):
-        raise EventConflict(f"event {known['id']} is in the log with another content", hint="run `faber-ledger verify`")
 
 
 def _decode_few_long(rows: Iterable[Row]) -> Iterator[Recorded]:

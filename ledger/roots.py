@@ -6,9 +6,8 @@ two runs, whatever else their logs share: a stranger can copy a first event, and
 
 from __future__ import annotations
 
-from faber_ledger.ledger.encoding import AT, HASH, ID, PAYLOAD, ROW, TYPE, WRITER, decode_any, parse_payload
-from faber_ledger.ledger.errors import UnionConflict
-from faber_ledger.ledger.gate import HINT_CONFLICT, examine
+from faber_ledger.ledger.encoding import HASH, ID, PAYLOAD, ROW, TYPE, decode_any, parse_payload
+from faber_ledger.ledger.gate import examine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 
 STARTED, ADOPTED = "run_started", "run_adopted"
-NAMELESS = "one without a name"
 
 
 def roots_in(connection: sqlite3.Connection) -> dict[bytes, Row]:
@@ -70,22 +68,3 @@ def find_start(offered: Log, first_ids: Sequence[str]) -> Row | None:
     found = {row[ID]: row for row in roots_in(offered.connection).values()}
     in_order = sorted(found, key=lambda name: first_ids.index(name) if name in first_ids else len(first_ids))
     return found[in_order[0]] if in_order else None
-
-
-def check_one_start(logs: Iterable[tuple[str, sqlite3.Connection]]) -> None:
-    """Raise UnionConflict if two different `run_started` are in logs; each comes with its name."""
-    roots = [(name, row) for name, connection in logs for row in roots_in(connection).values()]
-    found = {row[HASH]: (name, row) for name, row in roots if row[TYPE] == STARTED}
-    if len(found) < 2:
-        return
-    named = sorted(runs_named([row for _, row in found.values()])) or [NAMELESS]
-    several = " and ".join([f"{name:.80}" for name in named[:2]])
-    raise UnionConflict(
-        f"these are the logs of two runs: {several}"
-        if len(named) > 1
-        else f"two runs were started under one id, {named[0]:.80}, and are in these logs:",
-        hint=HINT_CONFLICT,
-        lines=[
-            f"  {row[HASH].hex():.12}: started at {row[AT]} by {row[WRITER]}, in {name}" for name, row in found.values()
-        ][:5],
-    )

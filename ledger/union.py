@@ -11,20 +11,32 @@ import heapq
 import itertools
 import os
 import sqlite3
-from contextlib import closing, suppress
+from contextlib import suppress
 from operator import itemgetter
 
 from faber_ledger.ledger import JOURNAL_ENDING
 from faber_ledger.ledger.disk import keep_owner, sync_directory
-from faber_ledger.ledger.encoding import HASH, ID, INSERT, PARENTS, PAYLOAD, ROW, SEQ, TYPE, decode_any, split_hashes
+from faber_ledger.ledger.encoding import (
+    AT,
+    HASH,
+    ID,
+    INSERT,
+    PARENTS,
+    PAYLOAD,
+    ROW,
+    SEQ,
+    TYPE,
+    WRITER,
+    decode_any,
+    split_hashes,
+)
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
 from faber_ledger.ledger.file import FORMAT_1, HINT_RESTORE, statements
 from faber_ledger.ledger.foreign import open_untrusted
-from faber_ledger.ledger.gate import Gate, Refused, examine, is_typed_whole, lines_left_out, shown_id
+from faber_ledger.ledger.gate import HINT_CONFLICT, Gate, Refused, examine, is_typed_whole, lines_left_out, shown_id
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.positions import AT_HAND, Positions
 from faber_ledger.ledger.redaction import effective_redactions, without_payload
-from faber_ledger.ledger.roots import ADOPTED, NAMELESS, STARTED, check_one_start, roots_in, runs_named
+from faber_ledger.ledger.roots import ADOPTED, STARTED, find_foreign_roots, roots_in, runs_named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +48,6 @@ if TYPE_CHECKING:
     Position = tuple[Any, Any]  # seq and id
 
 _position = itemgetter(SEQ, ID)
-NAMING = (STARTED, ADOPTED)
 (IDS,) = [text for text in statements(FORMAT_1) if text.startswith("CREATE UNIQUE INDEX event_id ")]
 (ID_IS_NEW,) = [text for text in statements(FORMAT_1) if text.startswith("CREATE TRIGGER event_id_is_new")]
 OTHER_CONTENT = "the log has another event with its id"
@@ -57,7 +68,7 @@ def write_union(paths: Sequence[str], out: str) -> tuple[int, list[str]]:
     logs: list[Log] = []
     try:
         for path in paths:
-            logs.append(open_untrusted(path, check_values=False))
+            logs.append(open_untrusted(path))
         check_one_run(logs)
         merged = Passing(logs)
         count = write_rows(merged, temporary)
@@ -84,33 +95,19 @@ def runs_in(log: Log) -> set[str]:
 
 
 def check_one_run(logs: Sequence[Log]) -> None:
-    """Raise UnionConflict for logs that share no first event, unless another tool's run was adopted in one of a run.
-
-    Also if two different `run_started` are in them, whatever else they share.
-    """
-    known = [roots for log in logs if (roots := roots_in(log.connection))]
-    joined, rest = known[:1], known[1:]
-    while rest:
-        fits = [one for one in rest if any([_is_same_run(one, other) for other in joined])]
-        if not fits:
-            named = [min(runs_named(roots.values()), default=NAMELESS) for roots in (joined[0], rest[0])]
+    """Raise UnionConflict if one of the logs begins another run than one of the others."""
+    for one, other in itertools.permutations(logs, 2):
+        foreign = find_foreign_roots(one, other)
+        if foreign:
+            roots = [(row, log.path) for log in (one, other) for row in roots_in(log.connection).values()]
+            named = sorted(runs_named([row for row, _ in roots])) or ["one without a name"]
             raise UnionConflict(
                 f"these are the logs of two runs: {named[0]:.80} and {named[1]:.80}"
-                if named[0] != named[1]
-                else f"these logs of {named[0]:.80} share no first event: two runs were started under one id",
-                hint="unite only ledgers of the same run",
+                if len(named) > 1
+                else f"two runs were started under one id, {named[0]:.80}, and are in these logs:",
+                hint=HINT_CONFLICT,
+                lines=[f"  {row[HASH].hex():.12}: at {row[AT]} by {row[WRITER]}, in {name}" for row, name in roots][:5],
             )
-        joined, rest = joined + fits, [one for one in rest if one not in fits]
-    check_one_start([(log.path, log.connection) for log in logs])
-
-
-def _is_same_run(one: dict[bytes, Row], other: dict[bytes, Row]) -> bool:
-    if one.keys() & other.keys():
-        return True
-    if all([any([row[TYPE] != ADOPTED for row in roots.values()]) for roots in (one, other)]):
-        return False
-    named = [runs_named(roots.values()) for roots in (one, other)]
-    return not all(named) or bool(named[0] & named[1])
 
 
 class Passing:
@@ -136,15 +133,15 @@ class Passing:
     def __iter__(self) -> Iterator[Row]:
         """Yield the rows."""
         start = _find_common_end(self._base, self._logs[0]) if self._base and len(self._logs) == 1 else None
-        with closing(Positions() if self._base is None else positions_in(self._base)) as seqs:
-            gate = Gate(seqs)
-            self.refused, self.dropped = gate.refused, gate.dropped
-            streams = [self._typed_rows(rows_of(log, start), gate) for log in self._logs]
-            streams.append(self._typed_rows(sorted(self._others, key=_position), gate))
-            for _, group in itertools.groupby(_in_order(streams), _position):
-                row = self._check_copies(gate, list(group))
-                if row is not None:
-                    yield row
+        known = [] if self._base is None else self._base.connection.execute("SELECT hash, seq FROM event")
+        gate = Gate(dict(known))
+        self.refused, self.dropped = gate.refused, gate.dropped
+        streams = [self._typed_rows(rows_of(log, start), gate) for log in self._logs]
+        streams.append(self._typed_rows(sorted(self._others, key=_position), gate))
+        for _, group in itertools.groupby(_in_order(streams), _position):
+            row = self._check_copies(gate, list(group))
+            if row is not None:
+                yield row
 
     def _check_copies(self, gate: Gate, copies: list[Row]) -> Row | None:
         """Return the copy of one event that enters the log; None if the base has it, or it is refused."""
@@ -232,23 +229,22 @@ def _select_after(log: Log, position: Position | None) -> sqlite3.Cursor:
     return log.connection.execute(f"{ROW}{where} ORDER BY seq, id", position or ())
 
 
+def open_scratch(name: str) -> Log:
+    """Return a temporary log for events that the gate has not checked; it has no triggers, and `close` removes it."""
+    connection = sqlite3.connect("", isolation_level=None)
+    for statement in statements(FORMAT_1):
+        if statement.startswith(("CREATE TABLE event ", "CREATE UNIQUE INDEX event_id ")):
+            connection.execute(statement)
+    connection.execute("BEGIN")
+    return Log(connection, name)
+
+
 def rows_named(log: Log, name: str) -> list[Row]:
     """Return the rows with an id, at most one but in a forged file; none if they cannot be read."""
     try:
         return [tuple(row) for row in log.connection.execute(f"{ROW} WHERE id = ?", (name,))]
     except (sqlite3.Error, UnicodeEncodeError):
         return []
-
-
-def positions_in(log: Log) -> Positions:
-    """Return the positions of a log's events; the caller closes them.
-
-    All but the newest are read when one of them is looked up. What the log gets meanwhile is added by the caller.
-    """
-    question = "SELECT hash, seq FROM event ORDER BY"
-    seqs = Positions(lambda: log.connection.execute(f"{question} seq, id"))
-    seqs.update(reversed(log.connection.execute(f"{question} seq DESC, id DESC LIMIT {AT_HAND}").fetchall()))
-    return seqs
 
 
 def known_in(log: Log, name: str) -> tuple[int, bytes, bool] | None:

@@ -100,8 +100,6 @@ EXAMPLE = "postgresql://USER@HOST/DATABASE"
 SECRETS = ("password", "sslpassword", "oauth_client_secret")  # of libpq's parameters
 HIDDEN = "***"
 HINT = f"it has the form {EXAMPLE}; in a name or password write / as %2F, @ as %40, ? as %3F and : as %3A"
-# Of libpq's parameters those that reports show. Not everything else: a misspelt `password` has one, too.
-SHOWN = {"host", "hostaddr", "port", "user", "dbname", "sslmode", "sslrootcert", "sslcert", "target_session_attrs"}
 
 
 def is_ambiguous(url: str) -> bool:
@@ -134,27 +132,21 @@ def has_password(url: str) -> bool:
     if is_ambiguous(url):
         return True
     user = _without_scheme(url).rpartition("@")[0]
-    return bool(user.partition(":")[2]) or any([name in SECRETS for name in list_options(url)])
+    options = [unquote(one.partition("=")[0]) for one in url.partition("?")[2].split("&")]
+    return bool(user.partition(":")[2]) or not {*SECRETS}.isdisjoint(options)
 
 
 def shown_url(url: str) -> str:
-    """Return a URL as reports show it: without a password, and without its query if anything in it may be one."""
+    """Return a URL as reports show it: without a password and its query, in which one may be."""
     if not url.startswith(SCHEMES) or is_ambiguous(url):
         return HIDDEN
     place, question, query = url.partition("?")
     place = re.sub("(://[^:@]*):[^@]*@", rf"\1:{HIDDEN}@", place)
-    is_shown = all([name in SHOWN for name in list_options(url)])
-    return f"{place}{question}{query if is_shown else HIDDEN}"
+    return f"{place}{question}{HIDDEN if query else ''}"
 
 
 def _without_scheme(url: str) -> str:
     return url.partition("://")[2]
-
-
-def list_options(url: str) -> list[str]:
-    """Return the names of the options in a URL's query."""
-    query = url.partition("?")[2]
-    return [unquote(one.partition("=")[0]) for one in query.split("&")] if query else []
 
 
 LATER = "local work goes on; run the command again when the server is back, and nothing is lost or doubled"

@@ -7,15 +7,12 @@ the one that is pushed last. A state without that time counts as the oldest, and
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.ledger.encoding import COLUMNS, ID, INSERT, PARENTS, PAYLOAD, SEQ, sha256
-from faber_ledger.ledger.file import FORMAT_1, statements
-from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.union import rows_named
+from faber_ledger.ledger.union import open_scratch, rows_named
 from faber_ledger.postgres.ask import (
     MOST_BYTES,
     MOST_EVENTS,
@@ -92,12 +89,6 @@ def _in_batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 
 PLACED: dict[str, Any] = {"position": int, **COLUMNS}
-# Only the table and its index, without a log's triggers: the gate checks what is fetched before it enters a log.
-TABLES = [
-    statement
-    for statement in statements(FORMAT_1)
-    if statement.startswith(("CREATE TABLE event ", "CREATE UNIQUE INDEX event_id "))
-]
 
 
 class Fetched:
@@ -110,11 +101,7 @@ class Fetched:
     """
 
     def __init__(self) -> None:
-        connection = sqlite3.connect("", isolation_level=None)
-        for statement in TABLES:
-            connection.execute(statement)
-        connection.execute("BEGIN")
-        self.log = Log(connection, "the server")
+        self.log = open_scratch("the server")
         self.first_ids: list[str] = []
         self.bare: set[str] = set()
         self.doubled: set[str] = set()

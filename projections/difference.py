@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 
 from faber_ledger.projections.fold import NAMES, Projector, empty
@@ -50,6 +51,28 @@ def find_difference(stream: Callable[[], Iterable[Recorded]], found: Blocks) -> 
         return None
     path, there, expected = changes[0]
     return {"field": field_text(path), "expected": expected, "found": there, "event": _settled_by(stream(), path)}
+
+
+def apply_event(projector: Projector, recorded: Recorded) -> list[Change]:
+    """Fold one event, and return the fields that it changed.
+
+    Besides the two lists that only grow, an event changes its session's entry; an adoption can change everything.
+    """
+    entry = projector.index.get(str(dict(recorded["event"]).get("session_id")))
+    before = copy.deepcopy({} if entry is None else entry)
+    blocks: Blocks = {
+        name: {
+            key: [before if one is entry else one for one in value] if isinstance(value, list) else value
+            for key, value in held.items()
+        }
+        if isinstance(held, dict)
+        else held
+        for name, held in projector.blocks.items()
+    }
+    if recorded["event"]["type"] == "run_adopted":
+        blocks = copy.deepcopy(projector.blocks)
+    projector.apply(recorded)
+    return list_changes(blocks, projector.blocks)
 
 
 def value_at(value: Any, path: Path) -> Any:

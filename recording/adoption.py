@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from faber_ledger.files.json_text import TOO_DEEP
 from faber_ledger.ledger.clock import seconds_of
-from faber_ledger.ledger.encoding import loads
 from faber_ledger.ledger.errors import LedgerError, StateInvalid
 from faber_ledger.ledger.event_types import REDACTED
 from faber_ledger.projections.fold import (
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from faber_ledger.ledger.events import Draft, Recorded, RunAdopted, SessionEnded
-    from faber_ledger.ledger.log import Log
     from faber_ledger.projections.fold import Blocks, Entry
     from faber_ledger.runs.run import Run
 
@@ -44,8 +42,7 @@ def adopt_run(run: Run, known: Blocks, at: float) -> list[Draft]:
         hint = "flatten its sessions and context_metadata"
         raise StateInvalid(TOO_DEEP, path=run.shown(run.state_path), hint=hint)
     known = _with_plain_ids(known)
-    ends = [end for end, _ in _earlier_ends(known, current_session(known), at)]
-    return [{"event": _adoption(run, known)}, *ends]
+    return [{"event": _adoption(run, known)}, *_earlier_ends(known, current_session(known), at)]
 
 
 def take_up_if_started_here(run: Run, content: bytes) -> None:
@@ -89,47 +86,24 @@ def _adoption(run: Run, known: Blocks) -> RunAdopted:
     return {"type": "run_adopted", "run_id": run.run_id, "blocks": text_of(known)}
 
 
-def end_adopted_sessions(log: Log, known: Blocks) -> list[Draft]:
-    """Return the missing ends of the adopted sessions that a later one shows to be over, whoever adopted them."""
-    current = current_session(known)
-    if current is not None and log.start_of(current) is None and current not in _adopted_as_current(log):
-        current = None
-    ends = [end for end, has_next in _earlier_ends(known, current, 0.0) if has_next]
-    named = [(end, str(end["event"].get("session_id"))) for end in ends]
-    return [end for end, name in named if _plain_id(name) == name and log.start_of(name) is None]
-
-
-def _adopted_as_current(log: Log) -> set[str | None]:
-    found = set()
-    for recorded in log.stream():
-        event = recorded["event"]
-        if event["type"] == "run_adopted":
-            try:
-                found.add(current_session(loads(event["blocks"])))
-            except (ValueError, RecursionError, AttributeError):  # its payload was removed
-                continue
-    return found
-
-
-def _earlier_ends(known: Blocks, current: str | None, at: float) -> list[tuple[Draft, bool]]:
+def _earlier_ends(known: Blocks, current: str | None, at: float) -> list[Draft]:
     """Return the inferred ends of the sessions that are open beside the current one: each at the next one's start.
 
-    With each comes whether there is a next session. Without one, the session ends at `at`; if there is no current
-    session either, it may still be open, and has no end.
+    Without a next one, the session ends at `at`; if there is no current session either, it may still be open, and has
+    no end.
     """
     by_id = {entry["session_id"]: entry for entry in session_history(known) if is_named(entry)}
     if current is not None and current not in by_id:
         by_id[current] = {"session_id": current, "started_at": last_reload(known)}
     entries = list(by_id.values())
     following: float | None = None
-    ends: list[tuple[Draft, bool]] = []
+    ends: list[Draft] = []
     for number, entry in reversed(list(enumerate(entries))):
         started = seconds_of(entry.get("started_at"))
         is_last_sign = current is None and number == len(entries) - 1
         if not (entry.get("ended_at") or entry["session_id"] == current or is_last_sign):
             ended = at if following is None else following
-            end = _inferred_end(entry, ended if started is None else max(started, ended))
-            ends.append((end, following is not None))
+            ends.append(_inferred_end(entry, ended if started is None else max(started, ended)))
         following = started if started is not None else following
     return ends[::-1]
 

@@ -50,7 +50,6 @@ HOOKS = {
 LIMIT = 32 * 1024 * 1024
 LONGEST_VALUE = 4096
 LONGEST_NAME, MAX_NAMES = 200, 10  # of files that are not committed
-MAX_BESIDES_TEXTS = 64 * 1024  # what makes a delivery large is its summary; parsing a million values takes a second
 
 
 def event_of(name: str | None) -> str | None:
@@ -116,10 +115,7 @@ class Call:
         try:
             if len(content) > LIMIT:
                 raise ValueError(f"it is longer than {LIMIT} bytes")
-            text = _decoded(content)
-            if len(text) > MAX_BESIDES_TEXTS and besides_texts(text) > MAX_BESIDES_TEXTS:
-                raise ValueError(f"it has more than {MAX_BESIDES_TEXTS:,} characters outside its texts")
-            values = loads(text)
+            values = loads(_decoded(content))
             if not isinstance(values, dict):
                 raise ValueError("it is not a JSON object")
         except (ValueError, RecursionError) as error:
@@ -175,14 +171,6 @@ def _decoded(content: bytes) -> str:
     from json import detect_encoding  # of another encoding, and of what is not JSON
 
     return content.decode(detect_encoding(content), "surrogatepass")
-
-
-def besides_texts(text: str) -> int:
-    """Return how many characters of a JSON text are outside its strings, quotes excluded; as fast as a search."""
-    bare = text.replace("\\\\", "").replace('\\"', "")  # every quote that is left begins or ends a string
-    if bare.count('"') > 2 * MAX_BESIDES_TEXTS:  # each string except one has a comma or a colon beside it
-        return len(bare)
-    return sum([len(outside) for outside in bare.split('"')[::2]])
 
 
 class Subject:

@@ -168,7 +168,7 @@ def _facts_after_first(arrival: Arrival, view: View, loads: list[Draft] | None) 
     A living hook, whose delivery was recorded by somebody else, adds its loads. Anybody else finds the file of a hook
     that was killed between its append and its answer: what it had loaded for a session was not given.
     """
-    if arrival["hook"] != "SessionStart" or view.start_of(arrival["session_id"]) is None:
+    if arrival["hook"] != "SessionStart" or view.log.start_of(arrival["session_id"]) is None:
         return Decided()
     if loads is not None:
         return Decided(facts_missing(_with_ids(arrival, view, loads, "load"), view), has_moved=True)
@@ -328,22 +328,17 @@ def _compaction(arrival: Arrival, view: View, caller: Caller, delivery: Delivery
     }
     if session_id is not None:
         event["session_id"] = session_id
-    decided, summary = Decided(), _masked_summary(arrival["summary"])
+    decided, summary = Decided(), arrival["summary"]
+    if summary:
+        from faber_ledger.recording.secrets.mask import clean_summary  # most calls bring no summary
+
+        summary = clean_summary(summary)
     if summary and arrival["has_summaries_in_git"]:
         event["summary"] = summary
     elif summary:
         decided.summary = summary
     decided.facts = [{"event": event, "client": caller["client"]}]
     return decided
-
-
-def _masked_summary(said: str) -> str:
-    """Return a summary, shortened and without secrets."""
-    if not said:
-        return ""
-    from faber_ledger.recording.secrets.mask import clean_summary  # most calls bring no summary
-
-    return clean_summary(said)
 
 
 # Hooks that are installed twice start at the same time. A client that is killed and resumed within seconds sends the
@@ -386,13 +381,13 @@ def find_session(view: View, caller: Caller, seen: SeenClient | None) -> str | N
     4. For one that was `seen` here: the newest open session that another tool wrote on this machine, or that no client
        started in this clone, unless the latter began after the client's last delivery.
     """
-    starts = [start for start in view.starts_of(caller["client"]) if start["writer"] == caller["writer"]]
+    starts = [start for start in view.log.starts_of(caller["client"]) if start["writer"] == caller["writer"]]
     same = [start for start in starts if caller["pid"] is not None and sessions.pid_of(start) == caller["pid"]]
     if starts:
         return sessions.session_id_of((same or starts)[0])
     if caller["client"] is None:
         current = current_session(view.blocks)
-        start = view.start_of(current) if current is not None else None
+        start = view.log.start_of(current) if current is not None else None
         return current if start is None or start["writer"] == caller["writer"] else None
     taken = view.last_ended_by(caller["client"], caller["writer"])
     if taken is not None:
@@ -400,7 +395,7 @@ def find_session(view: View, caller: Caller, seen: SeenClient | None) -> str | N
     if seen is None:
         return None
     for name in reversed(open_sessions(view.blocks)):
-        start = view.start_of(name)
+        start = view.log.start_of(name)
         if start is None:
             if sessions.may_be_of_this_machine(view.blocks, name):
                 return name

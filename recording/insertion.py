@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import NamedTuple
 
 from faber_ledger.ledger.clock import now
@@ -16,7 +16,7 @@ from faber_ledger.ledger.roots import find_start, take_out_others
 from faber_ledger.ledger.union import OTHER_CONTENT, Passing, hash_in
 from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs.clone import lock_run
-from faber_ledger.runs.log import RunLog, lacks_ledger, open_run_log
+from faber_ledger.runs.log import lacks_ledger, open_run_log, read_log
 from faber_ledger.runs.projecting import reproject
 from faber_ledger.runs.run import Run, path_form
 
@@ -28,12 +28,13 @@ class Inserted(NamedTuple):
     """What became of events that a log was offered.
 
     `added`: the number of those that entered it; `refused`: those that did not; `dropped`: by id, why an event entered
-    without its payload.
+    without its payload; `restored`: the number of payloads that the log had lost.
     """
 
     added: int
     refused: list[Refused]
     dropped: list[tuple[str, str]]
+    restored: int = 0
 
     @property
     def conflicts(self) -> list[Refused]:
@@ -41,12 +42,26 @@ class Inserted(NamedTuple):
         return [one for one in self.refused if one.why == OTHER_CONTENT]
 
 
-@contextmanager
-def open_to_insert(run: Run, warn: Callable[[str], None]) -> Iterator[RunLog]:
-    """Open a run's log under its lock, with its folder made; raises LedgerError, and as `lock_run` and `open_run_log`.
+def insert_passing(
+    run: Run, offered: Log, first_ids: Sequence[str], warn: Callable[[str], None], *, dry_run: bool = False
+) -> Inserted:
+    """Insert the events of another log, which is changed, that pass into a run's log: all of them or nothing.
 
-    What was inserted counts once the caller commits it.
+    With `dry_run`, only say what would become of them.
+
+    The run's log keeps what it has. A run that is new here gets its folder, unless none of the events starts it. Of
+    several starts of one run the first in `first_ids`, the ids of the events with seq 1 in the order in which they
+    became known, is the run's. Raises LedgerError, UnionConflict, and as `lock_run` and
+    `open_run_log`.
     """
+    taken_out = take_out_others(offered, lambda name: path_form(name) == path_form(run.run_id))
+    others = [Refused(row, OTHER_START) for row in taken_out]
+    is_new = lacks_ledger(run)
+    start = find_start(offered, first_ids) if is_new else None
+    if dry_run or (is_new and start is None):  # of a log that no event starts, nothing passes
+        with nullcontext() if is_new else read_log(run, warn) as log:
+            passing = Passing([offered], log)
+            return Inserted(sum(1 for _ in passing), [*others, *passing.refused], passing.dropped)
     try:
         os.makedirs(run.directory, exist_ok=True)
     except OSError as error:
@@ -54,24 +69,6 @@ def open_to_insert(run: Run, warn: Callable[[str], None]) -> Iterator[RunLog]:
             f"cannot create {run.directory}: {error.strerror}", hint="check the permissions of the .fractary folder"
         ) from error
     with lock_run(run), open_run_log(run, warn) as opened, opened.log.writing():
-        yield opened
-
-
-def insert_passing(run: Run, offered: Log, first_ids: Sequence[str], warn: Callable[[str], None]) -> Inserted:
-    """Insert the events of another log, which is changed, that pass into a run's log: all of them or nothing.
-
-    The run's log keeps what it has. A run that is new here gets its folder, unless none of the events starts it. Of
-    several starts of one run the first in `first_ids`, the ids of the events with seq 1 in the order in which they
-    became known, is the run's. Raises as `open_to_insert`, and UnionConflict.
-    """
-    taken_out = take_out_others(offered, lambda name: path_form(name) == path_form(run.run_id))
-    others = [Refused(row, OTHER_START) for row in taken_out]
-    start = None
-    if lacks_ledger(run):
-        start = find_start(offered, first_ids)
-        if start is None:
-            return Inserted(0, [*others, *_refuse_all(offered)], [])
-    with open_to_insert(run, warn) as opened:
         opened.log.connection.execute(f"PRAGMA cache_size = -{CACHE_SIZE}")
         first = [start] if start is not None and not opened.log.heads() else []
         if first:
@@ -82,15 +79,7 @@ def insert_passing(run: Run, offered: Log, first_ids: Sequence[str], warn: Calla
         added = opened.log.count_events() - before + len(first)
         opened.commit()
         new = [one for one in others if hash_in(opened.log, one.id) != one.hash]
-        return Inserted(added, [*new, *passing.refused], passing.dropped)
-
-
-def _refuse_all(offered: Log) -> list[Refused]:
-    """Return what the gate refuses of a log that no event starts."""
-    passing = Passing([offered])
-    for _ in passing:
-        pass
-    return passing.refused
+        return Inserted(added, [*new, *passing.refused], passing.dropped, opened.restored)
 
 
 def write_blocks(run: Run, *, warn: Callable[[str], None], defaults: dict[str, str] | None = None) -> int:

@@ -89,7 +89,7 @@ def open_sessions_of(view: View, client: str | None, writer: str) -> list[str]:
     """Return the sessions that a client has open on a run, of those that were started in this clone."""
     found = []
     for name in open_sessions(view.blocks) if client is not None else ():
-        start = view.start_of(name)
+        start = view.log.start_of(name)
         if start is not None and (start["client"], start["writer"]) == (client, writer):
             found.append(name)
     return found

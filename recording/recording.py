@@ -8,7 +8,7 @@ from faber_ledger.ledger.clock import check_time
 from faber_ledger.ledger.disk import LOCK_SECONDS
 from faber_ledger.ledger.errors import ForeignState, LedgerError, StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.ledger.file import BUSY_SECONDS, sqlite3
-from faber_ledger.projections.fold import blocks_of, fold, is_named, is_too_deep, open_sessions, session_history
+from faber_ledger.projections.fold import blocks_of, fold, is_too_deep
 from faber_ledger.recording import inbox
 from faber_ledger.recording.incoming import NO_SESSION, facts_missing, facts_of, place_facts
 from faber_ledger.recording.sessions import View
@@ -300,21 +300,7 @@ class Recording:
             return fold(self._insert(self._first_drafts(), at=self.at, writer=self.writer))
         known = blocks_of(self.state)
         shows_log = self._known is not None and self._known.shows(self._log)
-        return self._end_adopted(known if shows_log else self._fold_beside(known))
-
-    def _end_adopted(self, known: Blocks) -> Blocks:
-        """End the adopted sessions that a later one shows to be over, unless that was recorded with their adoption."""
-        opened = open_sessions(known)
-        history = session_history(known)
-        last = next((entry["session_id"] for entry in reversed(history) if is_named(entry)), None)
-        if opened in ([], [last]) or self.run.is_kept:
-            return known
-        from faber_ledger.recording.adoption import end_adopted_sessions  # rarely needed
-
-        ends = self._insert(end_adopted_sessions(self._log, known), at=self.at, writer=self.writer)
-        self._touched.update([end["event"].get("session_id") for end in ends])
-        self._shows_log = self._shows_log and not ends
-        return fold(ends, known)
+        return known if shows_log else self._fold_beside(known)
 
     def _first_drafts(self) -> list[Draft]:
         if self.first is not None:

@@ -176,7 +176,7 @@ def _rows_in_files(run: Run, name: str, folder: str) -> Iterator[Row]:
     for path in (*[one.ledger_path for one in runs_in_work_trees(run)], head_copy(run, folder)):
         try:
             if path is not None and os.path.isfile(path):
-                with open_untrusted(path, check_values=False) as log:
+                with open_untrusted(path) as log:
                     yield from rows_named(log, name)
         except (LedgerError, OSError, sqlite3.Error):
             continue

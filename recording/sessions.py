@@ -80,17 +80,9 @@ class View:
         self.blocks = blocks
         self.unanswered: set[str] = set()  # sessions whose starts' hooks were found dead, and had given nothing
 
-    def starts_of(self, client: str | None) -> list[Recorded]:
-        """Return the starts of the sessions with one client session id, newest first."""
-        return self.log.starts_of(client) if client is not None else []
-
-    def start_of(self, session_id: str) -> Recorded | None:
-        """Return the event that started a session; None if an older tool started it."""
-        return self.log.start_of(session_id)
-
     def unanswered_session(self, client: str | None) -> str | None:
         """Return a client's newest session if the hook of its start was found dead, else None."""
-        newest = [session_id_of(start) for start in self.starts_of(client)[:1]]
+        newest = [session_id_of(start) for start in self.log.starts_of(client)[:1]]
         return newest[0] if newest and newest[0] in self.unanswered else None
 
     def last_delivery(self, client: str | None) -> tuple[Recorded, Delivery] | None:
@@ -145,7 +137,7 @@ def end_session(
 
     If the session `is_new`, its start is recorded together with its end.
     """
-    start = view.start_of(session_id)
+    start = view.log.start_of(session_id)
     event: SessionEnded = {
         "type": "session_ended",
         "session_id": session_id,
@@ -222,7 +214,7 @@ def open_session(
 def is_own_session(view: View, caller: Caller) -> bool:
     """Return whether this very client process opened the open session."""
     current = current_session(view.blocks)
-    start = view.start_of(current) if current else None
+    start = view.log.start_of(current) if current else None
     return (
         start is not None
         and caller["client"] is not None
@@ -258,7 +250,7 @@ def is_continued(view: View, caller: Caller) -> bool:
     current = newest_open(view.blocks)
     if current is None or not may_be_of_this_machine(view.blocks, current):
         return False
-    start = view.start_of(current)
+    start = view.log.start_of(current)
     if start is None:
         return True
     return start["writer"] == caller["writer"] and may_be_same(start["client"], caller["client"])

@@ -86,7 +86,7 @@ def take_fetched(run: Run, log: Log, path: str, warn: Callable[[str], None]) -> 
     Return its heads if the log now holds all of its events, else an empty text; and how many payloads were put back.
     """
     try:
-        with open_untrusted(path, check_values=False) as offered:
+        with open_untrusted(path) as offered:
             if _is_foreign(run, log, offered):
                 report(run, warn, f"{FETCHED} of {run.run_id} is the ledger of another run: nothing of it is used")
                 return "", 0
@@ -149,7 +149,7 @@ def make_log_again(run: Run, error: Exception, warn: Callable[[str], None]) -> L
 
 def _take_from(run: Run, log: Log, path: str) -> None:
     try:
-        with open_untrusted(path, check_values=False) as offered:
+        with open_untrusted(path) as offered:
             if not _is_foreign(run, log, offered):
                 insert_rows(log, Passing([offered], log))
     except (LedgerError, OSError, UnicodeError, sqlite3.Error):
@@ -209,7 +209,7 @@ def keep_redacted(run: Run, log: Log, rows: list[Row], warn: Callable[[str], Non
 def _open(run: Run) -> Log:
     if os.stat(run.ledger_path, follow_symlinks=False).st_size > LARGEST:
         raise IntegrityError("it is too large")
-    return open_untrusted(run.ledger_path, check_values=False)
+    return open_untrusted(run.ledger_path)
 
 
 def _is_foreign(run: Run, log: Log, offered: Log) -> bool:

@@ -95,7 +95,7 @@ def has_directory(run: Run) -> bool:
 
 def _make_damaged_log_again(run: Run, warn: Callable[[str], None]) -> None:
     """Set a log aside in which a hash does not hold, and make it again from what passes."""
-    from faber_ledger.ledger.checked import verified_batches
+    from faber_ledger.ledger.verify import verified_rows
     from faber_ledger.runs.absorb import make_log_again
 
     if not has_log(run):
@@ -103,7 +103,7 @@ def _make_damaged_log_again(run: Run, warn: Callable[[str], None]) -> None:
     with lock_run(run):
         try:
             with Log.read(run.log_path) as log:
-                for _ in verified_batches(log):
+                for _ in verified_rows(log):
                     pass
         except (IntegrityError, sqlite3.DatabaseError) as error:
             make_log_again(run, error, warn).close()
@@ -234,7 +234,7 @@ def _is_readable(run: Run) -> bool:
 
 def fold_checked(log: Log) -> Blocks:
     """Fold a log whose hashes are checked; raises as `read_verified`."""
-    from faber_ledger.ledger.checked import read_verified  # with OpenSSL, which hooks go without
+    from faber_ledger.ledger.verify import read_verified  # no hook checks every event
 
     return fold(read_verified(log))
 

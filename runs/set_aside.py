@@ -101,7 +101,7 @@ def _may_have_payload(path: str, name: str) -> bool:
     from faber_ledger.ledger.union import rows_named
 
     try:
-        with open_untrusted(path, check_values=False) as log:
+        with open_untrusted(path) as log:
             rows = rows_named(log, name)
         if rows:
             return any([row[PAYLOAD] is not None for row in rows])

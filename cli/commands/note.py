@@ -94,7 +94,7 @@ def _own_session(view: View, writer: str) -> str | None:
     """Return the newest open session that this clone, or an older tool, has started; None if only others did."""
     current = current_session(view.blocks)
     for name in reversed(open_sessions(view.blocks)):
-        start = view.start_of(name)
+        start = view.log.start_of(name)
         if name == current if start is None else start["writer"] == writer:
             return name
     return None

@@ -174,7 +174,7 @@ def _seal(run: Run, *, is_named: bool) -> dict[str, Any]:
 
 
 def _check(run: Run) -> None:
-    wrong = [item for item in find_problems(run.log_path) if item.is_damage]
+    wrong = [item for item in find_problems(run.log_path) if not item.is_note]
     if wrong:
         about = f"event {wrong[0].event}: " if wrong[0].event else ""
         raise IntegrityError(

@@ -12,6 +12,7 @@ from faber_ledger.cli.ui.which_event import Moment
 from faber_ledger.cli.ui.words import change_data, change_line, plural, session_data, session_table
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.queries import EventQuery, find_events
+from faber_ledger.projections.difference import apply_event
 from faber_ledger.projections.fold import (
     Projector,
     artifacts_in_context,
@@ -21,7 +22,6 @@ from faber_ledger.projections.fold import (
     session_history,
 )
 from faber_ledger.projections.history import Agents, SessionSummary, summarize_sessions
-from faber_ledger.projections.steps import Steps
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run
 
@@ -89,7 +89,7 @@ class Replay:
     def __init__(self, run: Run, chosen: EventFilter) -> None:
         self.run = run
         self.chosen = chosen
-        self.steps = Steps()
+        self.projector = Projector(empty())
         self.past = PastEvents(chosen.end)
 
     def events(self) -> Iterator[tuple[Recorded, list[Change]]]:
@@ -98,9 +98,9 @@ class Replay:
             for recorded in track_progress(find_events(partial(read_log, self.run), EventQuery()), advance):
                 if self.past.has(recorded):
                     if self.chosen.has(recorded):
-                        yield recorded, self.steps.apply(recorded)
+                        yield recorded, apply_event(self.projector, recorded)
                     else:
-                        self.steps.pass_over(recorded)
+                        self.projector.apply(recorded)
                 elif self.past.is_over:
                     break
 
@@ -110,7 +110,7 @@ class Replay:
         if wanted is not None:
             found = find_events(partial(read_log, self.run), EventQuery(session=wanted, types=("session_started",)))
             clients = {recorded["event"].get("session_id") for recorded in found}
-        for session in summarize_sessions(self.steps.blocks, self.past.agents):
+        for session in summarize_sessions(self.projector.blocks, self.past.agents):
             if wanted is None or session["session_id"] == wanted or session["session_id"] in clients:
                 yield session
 

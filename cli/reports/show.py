@@ -15,9 +15,9 @@ from faber_ledger.ledger.gate import find_form_fault, shown_id
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.ledger.redaction import effective_redactions
-from faber_ledger.projections.fold import fold
+from faber_ledger.projections.difference import apply_event
+from faber_ledger.projections.fold import Projector, empty, fold
 from faber_ledger.projections.history import Agents, summarize_sessions
-from faber_ledger.projections.steps import Steps
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run
 
@@ -76,11 +76,11 @@ def describe_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
 
 def _changes(log: Log, name: str) -> list[Change]:
     """Return what an event changed in the blocks."""
-    steps = Steps()
+    projector = Projector(empty())
     for recorded in log.stream():
         if recorded["id"] == name:
-            return steps.apply(recorded)
-        steps.pass_over(recorded)
+            return apply_event(projector, recorded)
+        projector.apply(recorded)
     return []
 
 

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 from faber_ledger.cli.ui.output_file import replace_file
 from faber_ledger.cli.ui.words import ran_seconds
 from faber_ledger.ledger import JOURNAL_ENDING
-from faber_ledger.ledger.checked import read_verified
 from faber_ledger.ledger.errors import LedgerError, NotWritable
-from faber_ledger.ledger.foreign import check_types
+from faber_ledger.ledger.verify import read_verified
 from faber_ledger.projections.fold import Projector, empty
 from faber_ledger.projections.history import Agents, summarize_sessions
 from faber_ledger.runs.log import lacks_ledger, read_log
@@ -95,7 +94,6 @@ def _insert_run(connection: sqlite3.Connection, run: Run) -> int:
     """Insert one run into all tables, in one pass over its log; returns the number of its events."""
     projector, agents, count = Projector(empty()), Agents(), 0
     with read_log(run) as log:
-        check_types(log)
         for recorded in read_verified(log):
             projector.apply(recorded)
             agents.note(recorded)

@@ -14,10 +14,11 @@ from faber_ledger.cli.ui.progress import progress
 from faber_ledger.cli.ui.which_run import recheck_under_lock
 from faber_ledger.cli.ui.words import events_of_log_are, events_shown, plural, publishing_hint
 from faber_ledger.ledger.command_errors import ProjectionDiffers
-from faber_ledger.ledger.encoding import HASH, ID, PAYLOAD, ROW, compute_hash
+from faber_ledger.ledger.encoding import HASH, ID, PAYLOAD, ROW
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, StateInvalid, StateMissing
 from faber_ledger.ledger.file import check_file
 from faber_ledger.ledger.foreign import event_ids, open_untrusted
+from faber_ledger.ledger.gate import examine
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import effective_redactions
 from faber_ledger.ledger.union import rows_of
@@ -58,7 +59,7 @@ def run_findings(run: Run, *, is_one_of_many: bool) -> list[LogProblem]:
     with progress(run, "verifying", is_one_of_many=is_one_of_many) as advance:
         if has_log(run):
             found += find_problems(run.log_path, advance=advance)
-    is_damaged = any(finding.is_damage for finding in found)
+    is_damaged = any(not finding.is_note for finding in found)
     if run.is_kept:
         found.append(_not_in_tree(run))
     found += _beside(run, note)
@@ -98,7 +99,7 @@ def _beside(run: Run, note: TreeNote) -> Iterator[LogProblem]:
 def _has_all_rows(path: str, log: Log) -> bool:
     """Return whether a published file has every row of the log, whatever else a stranger has put there."""
     try:
-        with open_untrusted(path, check_values=False) as published:
+        with open_untrusted(path) as published:
             found = set(published.connection.execute(ROW))
     except (LedgerError, OSError, UnicodeError, sqlite3.Error):
         return False
@@ -221,7 +222,7 @@ class Anchors:
                 for row in rows_of(copy):
                     unredacted |= {row[ID]} if row[PAYLOAD] is not None and row[ID] in self.gone else set()
                     if self._hashes.get(row[ID]) != row[HASH]:
-                        if compute_hash(row) != row[HASH]:
+                        if examine(row).fault is not None:
                             raise LedgerError(f"event {row[ID]} is not what its hash says")
                         missing.append(row)
         except (LedgerError, OSError, sqlite3.Error) as error:

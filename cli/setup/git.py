@@ -101,8 +101,7 @@ def git_file_change(root: str, name: str, *, remove: bool = False) -> FileChange
     before = read_inside(path, root)
     lines = None if remove else _lines_of(root, name)
     if lines is None:
-        ours = ATTRIBUTES if name == ATTRIBUTES_FILE else IGNORED
-        return FileChange(path, before, without_block(before or b"", ours) or None if before else before)
+        return FileChange(path, before, without_block(before or b"") or None if before else before)
     return FileChange(path, before, with_block(before or b"", lines))
 
 
@@ -249,7 +248,7 @@ def hook_change(root: str, top: str, name: str, *, remove: bool = False) -> File
             path, before, with_block(before, _block(name, others), after_first_line=True), executable=True
         )
     if remove:
-        after = without_block(before, _block(name, [line])) if before is not None else None
+        after = without_block(before) if before is not None else None
         return FileChange(path, before, None if after == ALONE and before != ALONE else after)
     _check_own_folder(path, root, top, LINES[name][0])
     if before is not None and not has_block(before):

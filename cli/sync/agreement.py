@@ -234,7 +234,7 @@ def take_whole(run: Run, warn: Callable[[str], None]) -> bool:
 def _has_all_of(path: str, log: Log) -> bool:
     """Return whether a log has every event of a file, which may be older than the log; raises as `open_untrusted`."""
     question = "SELECT id, hash FROM event"
-    with open_untrusted(path, check_values=False) as offered:
+    with open_untrusted(path) as offered:
         return {*offered.connection.execute(question)} <= {*log.connection.execute(question)}
 
 

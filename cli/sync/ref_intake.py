@@ -111,7 +111,7 @@ def _has_redacted(log: Log, path: str) -> bool:
     if not gone:
         return False
     try:
-        with open_untrusted(path, check_values=False) as fetched:
+        with open_untrusted(path) as fetched:
             return any([row[PAYLOAD] is not None for name in gone for row in rows_named(fetched, name)])
     except (LedgerError, OSError, sqlite3.Error):
         return False

@@ -60,7 +60,7 @@ def _find(
         for version in versions:
             path = version.files.get(LEDGER, "") if version is not None else ""
             try:
-                with open_untrusted(path, check_values=False) as log:
+                with open_untrusted(path) as log:
                     if is_wanted(next(iter(rows_named(log, name)), None)):
                         return True
             except (LedgerError, OSError, sqlite3.Error):

@@ -6,15 +6,13 @@ from faber_ledger.files.text import cut_middle
 from faber_ledger.ledger.encoding import without_surrogates
 from faber_ledger.recording.secrets.commands import COMMANDS
 from faber_ledger.recording.secrets.names import find_names, may_lead
-from faber_ledger.recording.secrets.patterns import Pattern
+from faber_ledger.recording.secrets.patterns import IGNORECASE, Pattern
 from faber_ledger.recording.secrets.tokens import (
     BASE64,
     DIGITS,
-    HEX,
     LARGE_SET,
     LONGEST,
     PLACEHOLDERS,
-    URL64,
     count_ahead,
     has_both_cases,
     is_public,
@@ -32,10 +30,6 @@ MAX_NAMES = 1_500  # of secrets in a text, whose time is bounded by them; nobody
 PRINTED = "".join([chr(code) for code in range(33, 127)])
 INVISIBLE = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff\u00ad"))
 
-# host:port:database:user:password, as in .pgpass
-PGPASS = Pattern(
-    r"(?<![^\s\"'`|=(])[^\s:\"'`|=(]{1,200}:(?:\d{3,5}|\*):[^\s:]{1,100}:[^\s:]{1,100}:(?P<c>[^\s:\"'`|\\]{4,200})"
-)
 PRODUCT_KEY = Pattern(r"(?<![\w-])(?=[A-Z-]{0,20}\d)(?=[\d-]{0,20}[A-Z])(?P<c>[A-Z0-9]{5}(?:-[A-Z0-9]{5}){4})(?![\w-])")
 # A UUID, set apart.
 TOKEN_ID = Pattern(r"[Tt]oken\b[^\n.;]{0,60}\s[—–-]\s\W?(?P<c>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
@@ -44,19 +38,26 @@ STRONG = r"(?=[^\s\"'`]{0,40}?\d)(?=[^\s\"'`]{0,40}?[A-Z])(?=[^\s\"'`]{0,40}?[a-
 LOGIN = Pattern(
     rf"(?<![^\s\"'`(|])[\w.+-]{{1,60}}(?:@[\w.-]{{1,80}}(?::| / )|:){STRONG}(?P<c>[^\s\"'`\\|;/]{{8,80}})(?![\w/])"
 )
+# A query's or fragment's parameter that is a secret, with a digit in its value.
+PARAMETER = Pattern(
+    r"(?:[?&#;]|u0026)(?:[\w.-]{0,40}(?:token|secret|passw|signature|api[_-]?key|accesskey|credential)[\w.-]{0,40}"
+    r"|sig|key|auth|code|pwd|pass|hmac|sign|st|assertion)=(?=[^&#;\s]{0,99}\d)(?P<c>[^&#;\s\"'<>`\\]{6,4000})",
+    IGNORECASE,
+)
 RANDOM = Pattern(r"(?!I[0-9a-f]{40}\b)(?<![A-Za-z0-9+/_.%~-])[A-Za-z0-9+/_.%~-]{24,}={0,2}")
 # How the public keys of SSH begin, the hashes of packages, and the names that C++ gives functions.
 PUBLIC = ("AAAAB3NzaC1", "AAAAC3NzaC1", "AAAAE2VjZHNh", "sha1-", "sha256-", "sha384-", "sha512-", "_ZN", "_ZS")
 SIGNS = frozenset("!@#$%^&*")
 HASHES = ("SHA256:", "sha256:", "h1:", ";base64,", 'hash = "', "cf-id: ", "verification=", "; p=", '"kid":"', '"n":"')
 CHANGE = Pattern(r"(?<=[a-z])[A-Z0-9]|(?<=[A-Z])[a-z0-9]|(?<=[0-9])[A-Za-z]")
-EDGE = Pattern(r"(?:-{1,5} ?)?(BEGIN|END) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?(?: ?-{1,5})?")
+EDGE = Pattern(
+    r"(?:-{1,5} ?)?(BEGIN|END) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?(?: ?-{1,5})?"
+    r"|PuTTY-User-Key-File-\d:|(Private-MAC): [0-9a-fA-F]{0,80}"
+)
+HEADERS = ("Proc-Type: ", "DEK-Info: ", "Version: ", "Comment: ", "Encryption: ", "Public-Lines: ", "Private-Lines: ")
 ENDS_OF_URL = ("://", *" \t\n\r\"'<>`|")
 PUTTY = "PuTTY-User-Key-File-"
 SHORTEST = 12  # no shorter text has a token or a URL with a password
-# A query's or fragment's parameters that are secrets, whole names and parts of names.
-PARAMETERS = ("sig", "key", "auth", "code", "pwd", "pass", "hmac", "sign", "st", "assertion", "nonce_token")
-PARAMETER_PARTS = ("token", "secret", "passw", "signature", "apikey", "api_key", "api-key", "accesskey", "credential")
 
 
 def clean_summary(said: str) -> str:
@@ -114,8 +115,6 @@ def _mask_commands(text: str) -> str:
     for words, pattern in COMMANDS:
         if any([word in text for word in words]):
             text = _mask_value(text, Pattern(pattern))
-    if any([word.count(":") > 3 for word in text.split()]):
-        text = _mask_value(text, PGPASS)
     if any([word.count("-") > 3 and len(word) > 28 for word in text.split()]):
         text = _mask_value(_mask_value(text, PRODUCT_KEY), TOKEN_ID)
     if (
@@ -177,14 +176,15 @@ def mask_tokens(text: str) -> str:
         if masked == text:
             break
         text = masked
-    return _mask_urls(text) if "://" in text or ":\\/\\/" in text else text
+    if "://" in text or ":\\/\\/" in text:
+        text = _mask_urls(text)
+        text = _mask_value(text, PARAMETER) if "=" in text else text
+    return text
 
 
 def _mask_known_and_keys(text: str) -> str:
-    if "PRIVATE KEY" in text:
+    if "PRIVATE KEY" in text or PUTTY in text:
         text = _mask_keys(text)
-    if PUTTY in text:
-        text = _mask_putty(text)
     return mask_known(text)
 
 
@@ -196,9 +196,9 @@ def _mask_keys(text: str) -> str:
         start, end = edge.span()
         if start < done:
             continue
-        if edge[1] == "END":
+        if edge[1] == "END" or edge[2]:
             start = _start_of_lines(text, done, start)
-        elif following and following[1] == "END" and following.start() - end < LONGEST:
+        elif following and (following[1] == "END" or following[2]) and following.start() - end < LONGEST:
             end = following.end()
         else:
             end = _end_of_lines(text, end)
@@ -211,7 +211,7 @@ def _end_of_lines(text: str, at: int) -> int:
     """Return where the lines end that have no space, or are a key's headers; of the next, what can be a key's."""
     end = at
     for line in text[at : at + LONGEST].splitlines(keepends=True):
-        if " " in line.strip() and not line.startswith(("Proc-Type: ", "DEK-Info: ", "Version: ", "Comment: ")):
+        if " " in line.strip() and not line.startswith(HEADERS):
             length = count_ahead(line, 0, BASE64 + "\\")
             end += length if length >= 16 else 0
             break
@@ -229,18 +229,8 @@ def _start_of_lines(text: str, least: int, at: int) -> int:
     return start
 
 
-def _mask_putty(text: str) -> str:
-    """Mask a key of PuTTY's to its last line; if that is missing, all that follows."""
-    start = text.find(PUTTY)
-    if text[start + len(PUTTY) : start + len(PUTTY) + 2].strip(DIGITS) != ":":
-        return text
-    code = text.find("Private-MAC:", start)
-    end = len(text) if code < 0 else code + len("Private-MAC: ")
-    return text[:start] + "[masked: Private Key]" + text[end + count_ahead(text, end, HEX) :]
-
-
 def _mask_urls(text: str) -> str:
-    """Mask the user and password of each URL, and the values of the parameters that are secrets."""
+    """Mask the user and password of each URL."""
     parts, done = [], 0
     at = text.find(":")
     while at >= 0:
@@ -269,8 +259,6 @@ def _url_ahead(text: str, at: int) -> str:
 
 
 def _masked_url(url: str) -> str:
-    if "@" not in url and "=" not in url:
-        return url
     name = url
     for mark in "/?#\\":
         name = name.partition(mark)[0]
@@ -278,9 +266,7 @@ def _masked_url(url: str) -> str:
     port = name.partition(":")[2]
     if at < 0 and port and not port.isdigit() and not name.startswith("["):
         at = url.rfind("@")  # a password with a slash
-    if at > 0 and _is_secret_user(url[:at]):
-        return f"[masked]{url[at : at + 1]}{_masked_parameters(url[at + 1 :])}"
-    return _masked_parameters(url)
+    return f"[masked]{url[at:]}" if at > 0 and _is_secret_user(url[:at]) else url
 
 
 def _is_secret_user(user: str) -> bool:
@@ -290,25 +276,3 @@ def _is_secret_user(user: str) -> bool:
         is_shown = password.startswith(("$", "*", "<", "{", "[masked")) or password.lower() in PLACEHOLDERS
         return password != "" and not is_shown
     return len(name) >= 16 and looks_random(name) and not name.startswith(("$", "<", "{", "["))
-
-
-def _masked_parameters(url: str) -> str:
-    if not any([mark in url for mark in "?#&"]):
-        return url
-    parts, done = [], 0
-    at = url.find("=")
-    while at >= 0:
-        before = url[max(done, at - 60) : at]
-        name = before[len(before.rstrip(URL64)) :].lower().removeprefix("u0026")
-        value = url[at + 1 : min([end for mark in "&#;\\" if (end := url.find(mark, at)) >= 0], default=len(url))]
-        if _is_secret_parameter(name, value):
-            parts += [url[done : at + 1], "[masked]"]
-            done = at + 1 + len(value)
-        at = url.find("=", at + 1 + len(value))
-    return "".join([*parts, url[done:]])
-
-
-def _is_secret_parameter(name: str, value: str) -> bool:
-    if len(value) < 6 or value.startswith(("$", "{", "<", "[masked")) or not looks_random(value):
-        return False
-    return name in PARAMETERS or any([part in name for part in PARAMETER_PARTS])

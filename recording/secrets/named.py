@@ -7,9 +7,9 @@ holds. A value is judged by how sure the name is, and by how it is joined to the
 from __future__ import annotations
 
 from faber_ledger.recording.secrets import values
-from faber_ledger.recording.secrets.names import ENDS, GROUPS, KEYS_OF, VAGUE, WINDOW, split_words
+from faber_ledger.recording.secrets.names import ENDS, KEYS_OF, VAGUE, WINDOW, split_words
 from faber_ledger.recording.secrets.patterns import ASCII, DOTALL, IGNORECASE, MULTILINE, VERBOSE, Pattern
-from faber_ledger.recording.secrets.tokens import ALNUM, DIGIT_SET, is_public, is_shuffled
+from faber_ledger.recording.secrets.tokens import ALNUM, DIGIT_SET, is_public
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +46,6 @@ SPACE = Pattern(r"[ \t]{4,40}|[\s\u3000]{1,3}")  # also in columns
 VERBS = frozenset(
     ("is", "was", "to", "auf", "lautet", "ist", "war", "est", "es", "era", "é", "è", "är", "er", "/", "->", "→", "=")
 )
-UUID = Pattern(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", IGNORECASE | ASCII)
 HEX_32 = Pattern(r"[0-9a-f]{32}", ASCII)
 PUBLIC = Pattern(r"[0-9a-f]{7,12}|I?[0-9a-f]{40}|[0-9a-f]{64}|[0-7][0-9A-HJKMNP-TV-Z]{25}", ASCII)  # SHA, ULID
 DIGIT = Pattern(r"\d", ASCII)
@@ -55,7 +54,6 @@ TWENTY_CHARACTERS = Pattern(r"\S{20}")
 REST_OF_WORD = Pattern(r"[!-~]*")
 NEXT_WORD = Pattern(r"[\s\u3000\"`]*([^\s\"`]+)")
 HASHES = frozenset(("sha1", "sha256", "sha512", "md5", "h1"))  # what follows their colon is not a secret
-HASHED = frozenset(("commit", "sha", "hash", "digest", "revision", "checksum", "fingerprint"))
 LEADING = "\"'`([{<*_„“«|"
 CODES = Pattern(
     r"(?: (?:for|of|de|del|du|des|der|von|vom|für|pour) [^\n:=]{1,40}?(?::| (?:is|was|es|est|ist|lautet)\b))?"
@@ -86,14 +84,9 @@ def mask_named(text: str, names: list[tuple[int, int, str]]) -> str:
             marks.add(*span)
         else:
             unjoined.append((start, end, group))
-    ends, following = [], {name: len(text) for name, _ in GROUPS}
-    for start, _, group in reversed(unjoined):
-        ends.append(following[group])
-        following[group] = start
     for start, end, group in unjoined:  # now that what is joined to a name in between is known
-        before = ends.pop()  # what comes after the next such name is that one's
         if not marks.has(start, end):
-            span = _near(text, end, group, before)
+            span = _near(text, end, group)
             if span:
                 marks.add(*span)
     return marks.masked()
@@ -146,25 +139,13 @@ def _joined(text: str, start: int, at: int, group: str, name: str) -> tuple[int,
                 if words and "phrase" in name and not values.is_prose(words[0].split()[0]):
                     return words.span()
             is_secret = _is_password if group == "password" else _is_key
-            if "arn:" in text[max(0, start - 80) : start] and text.startswith(":", start - 1):
-                return None
             how = "assigned" if joint else "said" if said else "beside"
-            if match[0][:1] in (",", "(") and (value.sure < 2 or DIGIT_SET.isdisjoint(value.word)):
-                return None
-            return (
-                (value.start, values.end_of_value(text, value))
-                if is_secret(text, start, name, how, joint, value)
-                else None
-            )
+            return (value.start, value.end) if is_secret(text, start, name, how, joint, value) else None
     return None
 
 
 def _end_of_name(text: str, start: int, end: int, group: str) -> tuple[int, str | None]:
     """Return where a name ends, with all of it; None in its place if it is not a secret's."""
-    if not text[end - 1].isascii():
-        return end, text[start:end]
-    if group not in ("password", "key"):
-        return end, text[start:end]
     before = text[max(0, start - 24) : start]
     first = before[len(before.rstrip(IN_NAME)) :]
     if not first and group == "key" and before.endswith(" "):
@@ -199,18 +180,12 @@ def _is_password(text: str, start: int, name: str, how: str, joint: Any, value: 
         return value.is_quoted or not (
             value.word in PLAIN_OPTION or value.word.isupper() or values.is_prose(value.word)
         )
-    is_mixed = len(value.word) > 6 and not DIGIT_SET.isdisjoint(value.word) and not values.WORDS.fullmatch(value.word)
-    is_typed = ("pass" in name or "key" in name) and "_" not in name and (is_mixed or value.word[-2:].isdigit())
-    is_number = value.word.isdigit() and len(value.word) > 5 and "password" in name
-    return sure == 3 or (sure == 2 and (value.is_quoted or is_option or is_typed)) or is_number
+    is_typed = "pass" in name and "_" not in name and value.word[-2:].isdigit()
+    return sure == 3 or (sure == 2 and (value.is_quoted or is_option or is_typed))
 
 
 def _is_line(text: str, start: int, name: str, joint: Any, value: values.Value) -> bool:
     """Return whether a name and its value are a setting: a variable of a shell, or a line of their own."""
-    if value.word.isdigit():
-        return len(name) > 4
-    if values.is_identifier(value.word):
-        return False
     if joint[0] == "=" or (text[start : start + 4].isupper() and "=" in joint[0]):
         return True
     before = text[text.rfind("\n", max(0, start - 60), start) + 1 : start]
@@ -234,11 +209,6 @@ def _is_key(text: str, start: int, name: str, how: str, joint: Any, value: value
     if " " in word or not value.sure:
         return False
     is_sure = _is_sure(name)
-    is_header = name in ("bearer", "basic") or (joint and joint[0].lower().endswith(("basic ", "bearer ")))
-    if is_header and len(word) >= 16 and (is_shuffled(word.rstrip("=")) or not DIGIT_SET.isdisjoint(word)):
-        return not values.WORDS.fullmatch(word)
-    if UUID.fullmatch(word):
-        return how != "beside" or is_sure
     if how != "assigned":
         return values.is_random(word, 12 if is_sure else 16)
     is_word = values.WORDS.fullmatch(word) and not (len(word) >= 12 and word.isalnum())
@@ -248,8 +218,8 @@ def _is_key(text: str, start: int, name: str, how: str, joint: Any, value: value
     return is_variable or values.is_random(word, 16)
 
 
-def _near(text: str, end: int, group: str, before: int) -> tuple[int, int] | None:
-    """Return where the secret is that stands in the same sentence as a name, and before the next one."""
+def _near(text: str, end: int, group: str) -> tuple[int, int] | None:
+    """Return where the secret is that stands in the same line as a name."""
     if group == "phrase":
         words = MANY_WORDS.match(text, end, end + 400)
         return words.span(1) if words else None
@@ -262,7 +232,7 @@ def _near(text: str, end: int, group: str, before: int) -> tuple[int, int] | Non
     )
     if not digit or not long.search(text, end, end + WINDOW + least):
         return None
-    line = text[end : min(before, end + WINDOW)].partition("\n")[0]
+    line = text[end : end + WINDOW].partition("\n")[0]
     at, last = end, ""
     if text[end - 1].isascii():  # the rest of the name is not a word of its own
         rest = REST_OF_WORD.match(text, end, end + WINDOW) if group == "key" else NAME.match(text, end)
@@ -279,14 +249,10 @@ def _near(text: str, end: int, group: str, before: int) -> tuple[int, int] | Non
             return (begin, begin + len(word)) if is_token else None
         if len(word) >= least and is_secret(word):
             return begin, begin + len(word)
-        if word in HASHED:
-            break
         is_said = last in VERBS or is_after_colon or (last in ("with", "using") and " as " in text[end:begin])
         if group != "key" and is_said and values.strength(word) > 1 and DIGIT.search(word):
             return begin, begin + len(word)
         last = found[1]
-        if last[-1] in ".;":
-            break
     return None
 
 
@@ -320,9 +286,8 @@ def _code(text: str, start: int, end: int) -> tuple[int, int] | None:
     digits, dashes = sum([letter in DIGIT_SET for letter in found[1]]), found[1].count("-")
     if digits < 4 and dashes < 3 and not (digits and dashes and "code" in text[start:end].lower()):
         return None
-    is_joined = bool(text[end : found.start(1)].strip(" *`\"'"))
-    is_sure = end - start > 4 or (digits > 3 and text[start:end] in ("PIN", "PUK"))
-    return found.span(1) if is_joined or is_sure else None
+    span: tuple[int, int] = found.span(1)
+    return span
 
 
 def _is_card(number: str) -> bool:

@@ -21,7 +21,7 @@ WORD = ALNUM + "_"
 URL64 = ALNUM + "_-"
 DOTTED = ALNUM + "_-."
 BASE64 = ALNUM + "+/="
-BODY = BASE64 + "\n"  # of a key: over several lines
+BODY = BASE64 + "\r\n\\"  # of a key: over several lines, whose ends may be escaped
 WIDE = ALNUM + "_-.+/=~:"
 HASH = ALNUM + "./$+=,-_"
 GOES_ON = ALNUM + "_-.+=~%"  # what follows is masked too: a vendor may make its tokens longer
@@ -324,35 +324,17 @@ def _mask_marked(text: str, marker: str, rule: tuple[Any, ...]) -> str:
         end = at + len(marker)
         if not needs_start or begins_word(text, at) or at == done:
             start = end
-            end = _end_of_body(text, start) if alphabet is BODY else start + count_ahead(text, start, alphabet)
+            end = start + count_ahead(text, start, alphabet)
             run = text[start:end]
             is_secret = least <= len(run) <= (most or len(run)) and is_random(run)
             if is_secret and not (alphabet is BODY and (text.endswith("p=", 0, at) or is_public(text, at))):
                 if not most:
                     end += count_ahead(text, end, GOES_ON)
-                    end = at + len(text[at:end].rstrip(".,"))
+                    end = at + len(text[at:end].rstrip(".,\r\n"))
                 parts += [text[done:at], f"[masked: {kind}]"]
                 done = end
         at = text.find(marker, end)
     return "".join([*parts, text[done:]])
-
-
-def _end_of_body(text: str, at: int) -> int:
-    """Return where a key's Base64 ends, which may go over lines; a newline may be an escaped one."""
-    end = at + count_ahead(text, at, BASE64)
-    length = end - at
-    while length >= 56:
-        newline = 1 if text[end : end + 1] == "\n" else 2 if text[end : end + 2] in ("\r\n", "\\n") else 0
-        if text[end : end + 4] == "\\r\\n":
-            newline = 4
-        start = end + newline
-        length = count_ahead(text, start, BASE64) if newline else 0
-        if not length or (
-            length < 56 and text[start + length : start + length + 1] not in ("", "\n", "\r", "\\", "-", '"', "'", "`")
-        ):
-            break
-        end = start + length
-    return end
 
 
 def _mask_middles(text: str, middle: tuple[str, str, int, int, str, str, int]) -> str:

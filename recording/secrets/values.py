@@ -38,7 +38,7 @@ OPENED = {")": "(", "]": "[", "}": "{"}
 _BARE = r"(?:[^\s\"'`;<|\\&%s]+|;(?=[^\s\w])|&(?!\w{1,30}=)|<(?!/)|\\(?![nrt\"'`\\])|['\"](?=\w))+"
 BARE = Pattern(_BARE % r"\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af，。；！")
 BARE_ASCII = Pattern(_BARE % "")  # compiling the other takes six times as long
-LONGEST = 256  # characters of a value that are judged; a secret's may be more
+LONGEST = 2048  # characters of a value
 HARMLESS = Pattern(
     r"""\[masked.*                                            # it was masked
     |\$\{?[A-Za-z_][\w.]*\}?|\$[({].*|%[A-Za-z_]\w*%?|%\(.*    # a variable
@@ -52,10 +52,6 @@ HARMLESS = Pattern(
     |\.[*+].*|[^\\]*\\[sSdDwW].*                             # a pattern""",
     ASCII | VERBOSE,
 )
-PATH = Pattern(r"(?:\.{0,2}|~)/[\w./~-]*|[A-Za-z_][\w-]*(?:/[\w.-]+)+/?", ASCII)
-CALL = Pattern(r"[A-Za-z_][\w.]*[(\[]", ASCII)
-AFTER_CALL = Pattern(r"[\s.,;:)\]}'\"`\[]*\Z")
-IDENTIFIER = Pattern(r"[A-Za-z]+(?:[_.][A-Za-z]+)+|[A-Z][a-z]+(?:[A-Z][a-z]+)+", ASCII)
 RANDOM = Pattern(r"[A-Za-z0-9+/=_.~%-]+", ASCII)
 CHANGE = Pattern(r"(?<=[a-z])[A-Z0-9]|(?<=[A-Z])[a-z0-9]|(?<=[0-9])[A-Za-z]", ASCII)
 WORDS = Pattern(r"[A-Za-z]?[a-z]+\d{0,3}(?:[-_./:][A-Za-z]?[a-z]*\d{0,4})*", ASCII)
@@ -89,12 +85,6 @@ def read_value(text: str, at: int) -> Value | None:
     return _without_ends(text, at, bare[0]) if bare else None
 
 
-def end_of_value(text: str, value: Value) -> int:
-    """Return where a secret ends that may be longer than what was judged."""
-    whole = None if value.is_quoted or value.end - value.start < LONGEST - 8 else BARE.match(text, value.start)
-    return whole.end() if whole else value.end
-
-
 def _without_ends(text: str, at: int, word: str) -> Value | None:
     """Return a bare value without what ends its sentence, or closes what was opened before it."""
     if not word.startswith("[masked"):
@@ -105,20 +95,9 @@ def _without_ends(text: str, at: int, word: str) -> Value | None:
     return Value(text, at, at + len(word), is_quoted=False) if word else None
 
 
-def is_code(word: str) -> bool:
-    """Return whether a word is a call or an index in code; a password may have parentheses too."""
-    call = CALL.match(word)
-    if call is None:
-        return False
-    last = max(word.rfind(")"), word.rfind("]"))
-    return last < call.end() or AFTER_CALL.match(word, last + 1) is not None or word[last + 1] in ".["
-
-
 def strength(word: str, *, is_quoted: bool = False) -> int:
     """Return how sure a word is a password: 0 not, 1 if something says so, 2 likely, 3 even in a sentence."""
-    if len(word) < 4 or HARMLESS.fullmatch(word) or word.lower() in PLAIN or (not is_quoted and is_code(word)):
-        return 0
-    if PATH.fullmatch(word) and changes(word) * 4 < len(word):
+    if len(word) < 4 or HARMLESS.fullmatch(word) or word.lower() in PLAIN:
         return 0
     letters = set(word)
     has_digit, has_sign = bool(letters & DIGIT_SET), bool(letters & SIGNS)
@@ -147,11 +126,6 @@ def is_random(word: str, least: int) -> bool:
 def changes(word: str) -> int:
     """Count the places where a digit, a small letter or a large one is followed by one of another kind."""
     return len(CHANGE.findall(word))
-
-
-def is_identifier(word: str) -> bool:
-    """Return whether a word of letters is a name in code: `key_password`, `SecretStr`."""
-    return IDENTIFIER.fullmatch(word) is not None
 
 
 def is_prose(words: str) -> bool:

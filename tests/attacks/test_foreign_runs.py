@@ -170,7 +170,7 @@ def test_a_forged_row_with_the_hash_of_a_first_event_shares_none(pair: Pair, tmp
     first = list(rows(str(pair.alice.ledger))[0])
     first[ID], first[PAYLOAD] = OTHER_ID, canonical({"run_id": RUN})
     graft(evil, [tuple(first)])
-    with pytest.raises(UnionConflict, match="share no first event"):
+    with pytest.raises(UnionConflict, match="two runs were started under one id"):
         write_union([str(pair.alice.ledger), str(evil)], str(tmp_path / "x.db"))
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.sample_log import CLIENT, START, WRITER, append_sample, every_type, history
+from support.sample_log import START, WRITER, append_sample, every_type, history
 
 from faber_ledger.ledger import file
 from faber_ledger.ledger.disk import RunLock
 from faber_ledger.ledger.encoding import HASH, PARENTS, SEQ
-from faber_ledger.ledger.errors import EventConflict, IntegrityError, LedgerError, Locked
+from faber_ledger.ledger.errors import IntegrityError, LedgerError, Locked
 from faber_ledger.ledger.file import MAX_PAYLOAD_BYTES
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import rows_of, write_union
@@ -69,28 +69,6 @@ def test_no_insert_replaces_an_event_with_a_known_id(ledger: Path, verb: str, se
     forged = (seq, *before[0][1:5], "forger", *before[0][6:])
     with pytest.raises(sqlite3.IntegrityError, match="an event with this id is known"):
         raw(ledger).execute(f"{verb} INTO event VALUES ({','.join('?' * 13)})", forged)
-    assert rows(ledger) == before
-
-
-def test_the_same_id_with_the_same_content_is_the_event_already_there(ledger: Path) -> None:
-    before = rows(ledger)
-    with Log.open(str(ledger)) as log:
-        (known,) = log.append(
-            [{"event": history()[0], "client": CLIENT, "id": str(before[0][1])}], at=START + 999, writer="another"
-        )
-        log.commit()
-    assert (known["seq"], known["writer"]) == (1, WRITER)
-    assert rows(ledger) == before
-
-
-def test_the_same_id_with_another_content_is_an_error(ledger: Path) -> None:
-    before = rows(ledger)
-    for draft in (
-        {"event": history()[1], "client": CLIENT, "id": str(before[0][1])},
-        {"event": history()[0], "client": "another", "id": str(before[0][1])},
-    ):
-        with Log.open(str(ledger)) as log, pytest.raises(EventConflict):
-            log.append([draft], at=START, writer=WRITER)  # type: ignore[list-item]  # one literal of two drafts
     assert rows(ledger) == before
 
 

@@ -10,11 +10,11 @@ from break_ledgers import BROKEN, FOLDER, break_all
 from faber_ledger.ledger.verify import find_problems
 
 KINDS = {
-    "changed-payload": ["hash"],
+    "changed-payload": ["refused"],
     "removed-middle": ["missing_parent"],
     "cut-tail": ["cut_tail"],
-    "swapped-order": ["order", "order"],
-    "forged-parent": ["forged_parent"],
+    "swapped-order": ["refused", "missing_parent", "refused"],
+    "forged-parent": ["refused"],
     "duplicated-id": ["duplicate_id"],
     "emptied-heads": ["no_heads"],
     "another-revision": ["revision"],

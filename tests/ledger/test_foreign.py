@@ -83,8 +83,6 @@ def test_an_event_with_a_value_that_no_ledger_writes_is_left_out(ledger: Path, s
     changed(ledger, NO_GUARDS, statement, *guards)
     _, lines = write_union([str(ledger)], f"{ledger}.out")
     assert any([line.endswith(": a value has another type than any ledger writes") for line in lines])
-    with pytest.raises(IntegrityError, match="type"):
-        open_untrusted(str(ledger))
     assert any(not item.is_note for item in find_problems(str(ledger)))
 
 
@@ -170,13 +168,9 @@ def use(content: bytes) -> None:
                 count = len(list(Passing([log])))
             assert write_union([str(path)], f"{folder}/out.db")[0] == count
             Path(f"{folder}/out.db").unlink()
-        except (LedgerError, sqlite3.DatabaseError) as error:
-            if "value of a type" in str(error):  # a union leaves such an event out, and names it
-                assert write_union([str(path)], f"{folder}/out.db")[1]
-                Path(f"{folder}/out.db").unlink()
-            else:
-                with pytest.raises(LedgerError):
-                    write_union([str(path)], f"{folder}/out.db")
+        except (LedgerError, sqlite3.DatabaseError):
+            with pytest.raises(LedgerError):
+                write_union([str(path)], f"{folder}/out.db")
         try:
             list(find_problems(str(path)))
         except LedgerError:

@@ -16,16 +16,15 @@ from support.sample_log import append_sample
 from support.worked_clones import blocks, rows
 from support.worked_clones import write as put
 
-from faber_ledger.ledger.checked import read_verified
 from faber_ledger.ledger.encoding import COLUMNS, HASH, INSERT
 from faber_ledger.ledger.event_types import has_required
 from faber_ledger.ledger.gate import examine, find_form_fault
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import Passing, write_union
-from faber_ledger.ledger.verify import find_problems
+from faber_ledger.ledger.verify import find_problems, read_verified
 
 FROZEN = Path(__file__).parents[1] / "fixtures" / "format-1"
-STRUCTURE = {"seq", "order", "missing_parent", "forged_parent", "hash", "heads", "cut_tail", "duplicate_id"}
+STRUCTURE = {"refused", "missing_parent", "heads", "cut_tail", "duplicate_id"}
 
 
 def united(folder: Path, *contents: bytes) -> bytes:

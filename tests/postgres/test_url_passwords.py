@@ -67,7 +67,7 @@ def test_the_configuration_shows_which_server_commands_talk_to(project: Project)
 @pytest.mark.parametrize(
     ("url", "shown"),
     [
-        ("postgresql://ann@db/ledger?sslmode=require", "postgresql://ann@db/ledger?sslmode=require"),
+        ("postgresql://ann@db/ledger?sslmode=require", "postgresql://ann@db/ledger?***"),
         ("postgresql://ann:hunter2@db:5432/ledger", "postgresql://ann:***@db:5432/ledger"),
         ("postgres://ann:hun#ter2@[::1]:5432/ledger", "postgres://ann:***@[::1]:5432/ledger"),
         ("postgresql://ann@one:1,two:2/ledger", "postgresql://ann@one:1,two:2/ledger"),

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from support.histories import broken_histories, histories
 from support.sizes import pick
 
-from faber_ledger.projections.difference import MISSING, list_changes
-from faber_ledger.projections.fold import fold, text_of
-from faber_ledger.projections.steps import Steps
+from faber_ledger.projections.difference import MISSING, apply_event, list_changes
+from faber_ledger.projections.fold import Projector, empty, fold, text_of
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
@@ -29,15 +28,15 @@ def keyed(changes: list[Change]) -> list[tuple[Any, ...]]:
 @given(st.one_of(histories(), broken_histories()), st.sets(st.integers(0, 25)))
 @settings(max_examples=pick(80, 300))
 def test_a_step_returns_the_changes_between_complete_copies(history: list[Recorded], passed: set[int]) -> None:
-    steps = Steps()
+    projector = Projector(empty())
     for number, recorded in enumerate(history):
         if number in passed:
-            steps.pass_over(recorded)
+            projector.apply(recorded)
             continue
-        before = copy.deepcopy(steps.blocks)
-        changes = steps.apply(recorded)
-        assert keyed(changes) == keyed(list_changes(before, steps.blocks))
-    assert text_of(steps.blocks) == text_of(fold(history))
+        before = copy.deepcopy(projector.blocks)
+        changes = apply_event(projector, recorded)
+        assert keyed(changes) == keyed(list_changes(before, projector.blocks))
+    assert text_of(projector.blocks) == text_of(fold(history))
 
 
 def test_a_value_missing_differs_from_no_value() -> None:
