@@ -68,7 +68,7 @@ SECTIONS = {
     },
     "Exchange": {
         "sync": ("sync:sync", "Exchange runs with git refs or the server."),
-        "export": ("exchange:export", "Write a run's events as JSON lines or a database."),
+        "export": ("exchange:export", "Write a run's events as JSON lines."),
         "import": ("exchange:import_events", "Import events that `export` wrote."),
     },
 }

@@ -78,7 +78,7 @@ CALLS: dict[str, list[list[str]]] = {
     "resolve": [[], ["--dry-run"]],
     "merge-driver": [["LEDGER", "LEDGER", "LEDGER", "7", LINE]],
     "textconv": [["LEDGER"]],
-    "export": [[], ["--sqlite", "out.db", "--all"]],
+    "export": [[]],
     "import": [["events.jsonl"]],
     "search": [["note"], ["PWNED"], ["--limit", "3", "evil"]],
     # Texts that a server has are printed in tests/postgres; here there is none, and the clone names what is asked for.
