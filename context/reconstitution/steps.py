@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from faber_ledger.context.artifact import ArtifactError, build_surroundings, find_file
-from faber_ledger.context.artifact_command import UNATTENDED, ProgramFailed, decode_output, fill_program, run_program
+from faber_ledger.context.artifact_command import ProgramFailed, fill_program, run_program
 from faber_ledger.context.markdown import bold_lines, front_matter, title_of, wanted_sections
 from faber_ledger.context.reconstitution.faber_files import (
     json_object,
@@ -372,12 +372,8 @@ def load_work_item(work_id: str | None, surroundings: Surroundings, journal: Jou
         return None
     while True:
         try:
-            printed = run_program(
-                arguments, surroundings["root"], os.environ | UNATTENDED, seconds=SECONDS, limit=MAX_ANSWER
-            )
-            if not printed.strip():
-                raise ProgramFailed("no answer")
-            return _parse_answer(work_id, decode_output(printed), journal)
+            printed = run_program(arguments, surroundings["root"], seconds=SECONDS, limit=MAX_ANSWER)
+            return _parse_answer(work_id, printed, journal)
         except ProgramFailed as error:
             kind, reason = _kind(error), text_or_na(str(error))
         if kind != "auth":
