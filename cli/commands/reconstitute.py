@@ -28,7 +28,7 @@ from faber_ledger.cli.ui.output import (
 from faber_ledger.cli.ui.which_run import run_argument, run_to_load, warn_if_kept
 from faber_ledger.context.body import COMMAND_BUDGET
 from faber_ledger.context.position import render_position
-from faber_ledger.context.reconstitution.content import PARTS, read_known, render_content
+from faber_ledger.context.reconstitution.content import PARTS, Sources, read_known, render_content
 from faber_ledger.context.reconstitution.faber_files import build_input
 from faber_ledger.context.reconstitution.journal import Journal, says_something
 from faber_ledger.context.reconstitution.steps import load_state, reconstitute_context, run_not_found
@@ -37,6 +37,7 @@ from faber_ledger.files.text import one_line
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import ChoiceNeeded
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, WorkflowNotFound
+from faber_ledger.ledger.events import ContextReconstituted, Finding
 from faber_ledger.recording.left_facts import record_or_leave
 from faber_ledger.recording.secrets.mask import mask_text
 from faber_ledger.recording.sessions import client_of
@@ -50,9 +51,7 @@ from faber_ledger.runs.run import Run, find_root
 from faber_ledger.runs.settings import read_user_config
 
 if TYPE_CHECKING:
-    from faber_ledger.context.reconstitution.content import Sources
     from faber_ledger.context.workflow import Workflow
-    from faber_ledger.ledger.events import ContextReconstituted, Finding
     from faber_ledger.runs.progress import ResumePoint
 
 REPORT = "report"  # the part that is the documents' report

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from faber_ledger.cli.ui.words import plural, project_labels, table
 from faber_ledger.context.artifact import ArtifactError, build_surroundings
@@ -19,6 +19,7 @@ from faber_ledger.files.word_query import WordQuery, excerpt
 from faber_ledger.ledger.disk import FileRefused
 from faber_ledger.ledger.errors import LedgerError, StateMissing
 from faber_ledger.ledger.event_types import has_required
+from faber_ledger.ledger.events import Recorded
 from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.postgres import search
 from faber_ledger.postgres.server import Server
@@ -27,9 +28,6 @@ from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.progress import text_of
 from faber_ledger.runs.run import SUMMARIES, Run
 from faber_ledger.runs.state_file import read_state
-
-if TYPE_CHECKING:
-    from faber_ledger.ledger.events import Recorded
 
 # The server's index has the same types and fields (migrations/server); of a list of objects the fields of each.
 FIELDS = {

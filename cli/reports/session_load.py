@@ -13,6 +13,7 @@ from faber_ledger.context.artifact import COMMAND_TYPES, ArtifactError
 from faber_ledger.context.artifact_command import fill_program
 from faber_ledger.context.body import described, kilobytes, named_in_hint
 from faber_ledger.context.failures import describe_failure, describe_large
+from faber_ledger.context.reload import Reload
 from faber_ledger.context.selection import MAX_QUOTED
 from faber_ledger.context.workflow import SHIPPED
 from faber_ledger.files.text import escape, one_line
@@ -22,7 +23,7 @@ from faber_ledger.projections.fold import entry_of, session_history
 if TYPE_CHECKING:
     from faber_ledger.context.artifact import Loaded, Surroundings
     from faber_ledger.context.body import Given
-    from faber_ledger.context.reload import Failed, Reload
+    from faber_ledger.context.reload import Failed
     from faber_ledger.context.workflow import Artifact
     from faber_ledger.projections.fold import Blocks
 

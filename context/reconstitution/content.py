@@ -17,7 +17,7 @@ from faber_ledger.context.packet import describe_break, start_before
 from faber_ledger.context.reconstitution.faber_files import DECISION_TYPES, Compacted, LedgerFacts, words_of_event
 from faber_ledger.context.reconstitution.journal import list_in_line, text_or_na
 from faber_ledger.context.reconstitution.steps import FETCH
-from faber_ledger.context.reconstitution.work import COMMIT
+from faber_ledger.context.reconstitution.work import COMMIT, Start
 from faber_ledger.files.text import clip, one_line, plain, quote_lines, quote_word, share_room, units
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.encoding import dumps
@@ -26,7 +26,7 @@ from faber_ledger.ledger.event_types import is_foldable
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.projections.fold import fold, session_history
-from faber_ledger.projections.history import summarize_sessions
+from faber_ledger.projections.history import SessionSummary, summarize_sessions
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.progress import finished_at, newest_errors, text_of
 from faber_ledger.runs.run import Run, is_name
@@ -35,9 +35,7 @@ from faber_ledger.runs.settings import Settings
 if TYPE_CHECKING:
     from faber_ledger.context.notes import Note
     from faber_ledger.context.position import Position
-    from faber_ledger.context.reconstitution.work import Start
     from faber_ledger.projections.fold import Blocks
-    from faber_ledger.projections.history import SessionSummary
 
 
 class Sources(TypedDict):

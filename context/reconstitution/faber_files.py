@@ -6,17 +6,15 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any, TypedDict
 
 from faber_ledger.context.reconstitution.journal import Journal, list_in_line, text_or_na
+from faber_ledger.context.reconstitution.work import Start
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.disk import FileRefused, folder_around, read_text, size_of
 from faber_ledger.runs.progress import error_message
 from faber_ledger.runs.run import CONSOLIDATED, EVENTS, SUMMARIES, Run
-
-if TYPE_CHECKING:
-    from faber_ledger.context.reconstitution.work import Start
 
 
 class Compacted(TypedDict):

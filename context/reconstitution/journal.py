@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from faber_ledger.files.text import escape, one_line
 from faber_ledger.ledger.command_errors import Aborted, ContextLost
-
-if TYPE_CHECKING:
-    from faber_ledger.ledger.events import Finding
+from faber_ledger.ledger.events import Finding
 
 MAX_FINDINGS = 100
 MAX_OF_ONE_KIND = 10  # warnings

@@ -11,6 +11,7 @@ from faber_ledger.context.artifact import ArtifactError, build_surroundings, fin
 from faber_ledger.context.artifact_command import ProgramFailed, fill_program, run_program
 from faber_ledger.context.markdown import bold_lines, front_matter, title_of, wanted_sections
 from faber_ledger.context.reconstitution.faber_files import (
+    LedgerFacts,
     json_object,
     load_events,
     load_session_history,
@@ -38,7 +39,6 @@ from faber_ledger.runs.run import Run, is_name
 
 if TYPE_CHECKING:
     from faber_ledger.context.artifact import Surroundings
-    from faber_ledger.context.reconstitution.faber_files import LedgerFacts
     from faber_ledger.runs.progress import ResumePoint
     from faber_ledger.runs.settings import UserConfig
 

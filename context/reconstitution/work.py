@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from faber_ledger.runs.git import default_ref
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.progress import branch_name
-
-if TYPE_CHECKING:
-    from faber_ledger.runs.run import Run
-
+from faber_ledger.runs.run import Run
 
 Start = tuple[str, str | None]  # the commit and the branch on which a session began; None if that is not known
 COMMIT = re.compile(r"[0-9a-f]{7,64}")
