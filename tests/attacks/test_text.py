@@ -24,7 +24,7 @@ from support.sizes import pair, pick
 
 from faber_ledger.cli.app import app
 from faber_ledger.cli.ui.output import escape_json
-from faber_ledger.context.selection import MAX_PER_LIST
+from faber_ledger.context.selection import MAX_ARTIFACTS
 from faber_ledger.files.text import escape, is_hidden, plain, quote_word
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.encoding import canonical, hash_with, payload_hash
@@ -145,7 +145,7 @@ def make_clone(root: Path, layer: str) -> Project:
     conditional = [
         {"id": MARK + "2", "type": "markdown", "path": MARK, "condition": f"{{{MARK}}} == 1", "description": MARK}
     ]
-    of_phase = [{"id": f"a{number}", "type": MARK, "path": "x"} for number in range(MAX_PER_LIST + 1)]
+    of_phase = [{"id": f"a{number}", "type": MARK, "path": "x"} for number in range(MAX_ARTIFACTS + 1)]
     critical = {"always_load": loaded, "conditional_load": conditional, "phase_specific": {MARK: of_phase}}
     workflow = {"id": "mine", "critical_artifacts": critical}
     project.write(".fractary/faber/workflows/mine.json", json.dumps(workflow))
