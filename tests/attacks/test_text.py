@@ -67,7 +67,7 @@ CALLS: dict[str, list[list[str]]] = {
     "note add": [["a note"]],
     "status": [[], [RUN], [OTHER], ["--work-id", "258"]],
     "log": [[], [OTHER], ["--reverse"], ["--session", "it"], ["--machine", "none"], ["--phase", "none"]],
-    "replay": [[], ["--at", "3"], ["--from", "1"]],
+    "replay": [[], ["--at", "3"], ["--events"]],
     "show": [["EVENT"], ["evil"], ["it"], ["nothing"], ["EVENT", "--content"], ["01"]],
     "timeline": [["-o", "-"], ["-o", "page.html"]],
     "verify": [[], ["--all"], ["--git"]],
