@@ -56,7 +56,7 @@ SECTIONS = {
     },
     "Check": {
         "verify": ("verify:verify", "Check a log, and state.json against it."),
-        "doctor": ("doctor:doctor", "Check the set-up, and fix what is safe."),
+        "doctor": ("doctor:doctor", "Check the set-up, and say what to run."),
         "project": ("project:project", "Write state.json's two blocks from the log."),
         "redact": ("redact:redact", "Remove an event's payload from the log, or put it back."),
     },
