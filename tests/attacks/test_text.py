@@ -72,7 +72,7 @@ CALLS: dict[str, list[list[str]]] = {
     "timeline": [["-o", "-"], ["-o", "page.html"]],
     "verify": [[], ["--all"], ["--git"]],
     "doctor": [[]],
-    "project": [[], ["--check"], [OTHER]],
+    "project": [[], [OTHER]],
     "redact": [["EVENT", "--dry-run"], ["EVENT"], ["EVENT", "--field", "phase", "--yes"]],
     "seal": [[], ["--all"]],
     "resolve": [[], ["--dry-run"]],

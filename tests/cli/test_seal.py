@@ -30,7 +30,7 @@ WITHOUT_EVENTS = [
     ["seal", RUN],
     ["seal", "--all"],
     ["project"],
-    ["project", "--check"],
+    ["verify"],
     ["doctor"],
     ["run", "resume", RUN],
 ]
