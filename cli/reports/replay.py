@@ -13,14 +13,7 @@ from faber_ledger.cli.ui.words import change_data, change_line, plural, session_
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.events import Recorded
 from faber_ledger.ledger.queries import EventQuery, find_events
-from faber_ledger.projections.fold import (
-    Projector,
-    artifacts_in_context,
-    current_session,
-    empty,
-    entry_of,
-    session_history,
-)
+from faber_ledger.projections import fold
 from faber_ledger.projections.history import Agents, SessionSummary, summarize_sessions
 from faber_ledger.projections.steps import Steps
 from faber_ledger.runs.log import read_log
@@ -124,7 +117,7 @@ class Replay:
 
 def state_at(run: Run, moment: Moment) -> tuple[dict[str, Any], Iterator[str]]:
     """Return the state at a moment, as data and as lines for people."""
-    past, projector = PastEvents(moment), Projector(empty())
+    past, projector = PastEvents(moment), fold.Projector(fold.empty())
     with read_log(run) as log, progress(run, "replaying") as advance:
         for recorded in track_progress(log.stream(), advance):
             if past.has(recorded):
@@ -168,8 +161,8 @@ def _session_lines(sessions: Callable[[], Iterator[SessionSummary]]) -> Iterator
 
 def _state_lines(blocks: Blocks) -> Iterator[str]:
     """Yield what the blocks say, in a few lines."""
-    current = current_session(blocks)
-    entry = entry_of(blocks, current) if current else None
+    current = fold.current_session(blocks)
+    entry = fold.entry_of(blocks, current) if current else None
     environment = entry.get("environment") if entry else None
     host = environment.get("hostname") if isinstance(environment, dict) else None
     since = f" on {host or 'unknown'}, since {entry.get('started_at') or 'unknown'}" if entry else ""
@@ -177,8 +170,8 @@ def _state_lines(blocks: Blocks) -> Iterator[str]:
     metadata = blocks.get("context_metadata")
     count = metadata.get("reload_count") if isinstance(metadata, dict) else 0
     reloads = count if isinstance(count, int) else 0  # an older tool may have written anything
-    yield f"history:  {plural(len(session_history(blocks)), 'session')}, {plural(reloads, 'reload')}"
-    loads = artifacts_in_context(blocks)
+    yield f"history:  {plural(len(fold.session_history(blocks)), 'session')}, {plural(reloads, 'reload')}"
+    loads = fold.artifacts_in_context(blocks)
     yield "context:" if loads else "context:  nothing"
     for load in loads:
         yield f"  {load.get('artifact_id')}, loaded {load.get('loaded_at')} from {load.get('source')}"
