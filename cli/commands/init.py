@@ -74,7 +74,7 @@ PURPOSES = {
     "with_commands",
     is_flag=True,
     help="Also write the slash commands /fractary-faber:session-load, session-save, prime-context and session-end, "
-    "unless FABER's own plugin is installed.",
+    "which FABER's own plugin has.",
 )
 @click.option(
     "--summaries/--no-summaries",
@@ -119,9 +119,9 @@ def init(dry_run: bool, as_json: bool, **given: Any) -> None:
     files = _plan_files(root, options.summaries, travel, can_ask=can_ask) if is_project else []
     git_says = tracking.check_not_ignored(root) if is_project else None
     pre_commits, notes = _plan_git_hooks(root, options.pre_commit, travel, is_project=is_project)
-    commands, said = project.add_commands(root) if options.with_commands else ([], [])
+    commands = project.add_commands(root) if options.with_commands else []
     shared = [*files, *pre_commits, *commands]
-    changes, notes = [*hooks.own, *shared], [*hooks.notes, *notes, *said]
+    changes, notes = [*hooks.own, *shared], [*hooks.notes, *notes]
     config: list[git.Setting] = []
     if is_project and top_of(root) is not None:
         config = git.settings_to_make(root)
