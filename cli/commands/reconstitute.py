@@ -176,7 +176,6 @@ def _fact(state: dict[str, Any], point: ResumePoint | None, findings: list[Findi
 
 def _record_stop(run: Run, journal: Journal) -> None:
     """Record what was found before an ERROR ended the reconstitution, including the ERROR."""
-    journal.finish()
     try:
         state = load_state(run)
     except LedgerError:

@@ -64,7 +64,6 @@ def reconstitute_context(
     history = faber_files.load_session_history(run, journal, known)
     events, older_decisions = faber_files.load_events(run, journal, known)
     feedback, point = _pending_feedback(run, state, journal), progress.resume_point(state)
-    journal.finish()
     _report_resume_point(state, point, journal)
     return {
         "run_id": run.run_id,
