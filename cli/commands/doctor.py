@@ -1,7 +1,5 @@
 """`faber-ledger doctor`: check the set-up, and say what is wrong and what to run."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """`faber-ledger log`: the events of a run, one line each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 

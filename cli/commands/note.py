@@ -1,7 +1,5 @@
 """`faber-ledger note`: record what the next session should know."""
 
-from __future__ import annotations
-
 import io
 import os
 import sys

@@ -1,7 +1,5 @@
 """`faber-ledger project`: write the two blocks of state.json from the log."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

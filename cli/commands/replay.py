@@ -1,7 +1,5 @@
 """`faber-ledger replay`: show a run's sessions, its events with what each changed, or how it was at a moment."""
 
-from __future__ import annotations
-
 import click
 
 from faber_ledger.cli.reports.replay import Replay, state_at

@@ -1,7 +1,5 @@
 """`faber-ledger run`: the runs of a project, listed and forgotten here; it imports the other commands of its group."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`faber-ledger run start` and `run resume`; `workflow-run` is the requirement documents' name for both."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Mapping

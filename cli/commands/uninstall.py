@@ -1,7 +1,5 @@
 """`faber-ledger uninstall`: remove what `init` added, and nothing else."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """What a check finds, and how bad it is."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 

@@ -1,7 +1,5 @@
 """What git does with a run's files, and how ledgers travel."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

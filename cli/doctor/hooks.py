@@ -1,7 +1,5 @@
 """The hooks: installed once and in a form that works, the program that they run, and what they have left."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """What the checks examine: the project, its clone and its runs, each read once and within limits."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from contextlib import suppress

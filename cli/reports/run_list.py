@@ -1,7 +1,5 @@
 """The runs of a clone: what `run list` says of each, where one stands, and in which work trees it is."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What `search` finds: hits in the texts of events and states of runs, newest first, grouped by run."""
 
-from __future__ import annotations
-
 import heapq
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

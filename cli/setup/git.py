@@ -1,7 +1,5 @@
 """What `init` tells git: files below `.fractary`, the clone's own configuration, the pre-commit hook."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

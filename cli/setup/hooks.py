@@ -1,7 +1,5 @@
 """The client's hooks, in its settings or in its plugin: adding, removing, and what to do where they lack."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """What `init` writes into the project itself: its settings, and the slash commands."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

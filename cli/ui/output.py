@@ -3,8 +3,6 @@
 Long output goes through a pager, as in git: only on a terminal, and leaving the pager early is not an error.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import os

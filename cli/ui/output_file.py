@@ -1,7 +1,5 @@
 """Output to a file that the user names: the file is replaced completely, or not at all."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """A progress bar on standard error while a long log, or many runs, are read, and who is waited for: on a terminal."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import sys

@@ -1,7 +1,5 @@
 """Which event, session, artifact or moment the user means."""
 
-from __future__ import annotations
-
 import datetime
 from functools import partial
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The JSON files that FABER's own tools leave in a run's folder: events and session summaries."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterator

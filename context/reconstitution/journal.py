@@ -1,7 +1,5 @@
 """The findings of a reconstitution, by severity, and how they are worded (RECON, Error Handling)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Literal

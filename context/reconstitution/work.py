@@ -1,7 +1,5 @@
 """What git still has of a finished run's work, whose branch may be merged, squashed or deleted."""
 
-from __future__ import annotations
-
 import os
 
 from faber_ledger.runs.git_query import GitQuery
