@@ -1,7 +1,10 @@
 """`faber-ledger log`: the events of a run, one line each."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,9 +13,11 @@ from faber_ledger.cli.ui.output import json_text, no_pager_option, say, show_lon
 from faber_ledger.cli.ui.which_event import Time, find_session
 from faber_ledger.cli.ui.which_run import run_argument, run_with_ledger
 from faber_ledger.ledger.event_types import EVENT_TYPES
-from faber_ledger.ledger.events import Recorded
 from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.runs.log import read_log
+
+if TYPE_CHECKING:
+    from faber_ledger.ledger.events import Recorded
 
 
 @click.command(short_help="List the events of a run.")

@@ -1,9 +1,11 @@
 """`faber-ledger note`: record what the next session should know."""
 
+from __future__ import annotations
+
 import io
 import os
 import sys
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -12,7 +14,6 @@ from faber_ledger.cli.ui.which_run import choose_run, run_option, warn_if_kept
 from faber_ledger.cli.ui.words import plural
 from faber_ledger.context.notes import MAX_LETTERS, note_recorded
 from faber_ledger.ledger.clock import now
-from faber_ledger.ledger.events import NoteRecorded
 from faber_ledger.projections.fold import current_session, open_sessions
 from faber_ledger.recording.left_facts import record_or_leave
 from faber_ledger.recording.secrets.mask import mask_text
@@ -20,6 +21,9 @@ from faber_ledger.recording.sessions import View, client_of
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.progress import snapshot
 from faber_ledger.runs.run import find_root
+
+if TYPE_CHECKING:
+    from faber_ledger.ledger.events import NoteRecorded
 
 
 class NoteGroup(click.Group):

@@ -26,7 +26,6 @@ from faber_ledger.files.text import one_line
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import ChoiceNeeded
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, WorkflowNotFound
-from faber_ledger.ledger.events import ContextReconstituted, Finding
 from faber_ledger.recording.left_facts import record_or_leave
 from faber_ledger.recording.secrets.mask import mask_text
 from faber_ledger.recording.sessions import client_of
@@ -41,6 +40,7 @@ from faber_ledger.runs.settings import read_user_config
 
 if TYPE_CHECKING:
     from faber_ledger.context.workflow import Workflow
+    from faber_ledger.ledger.events import ContextReconstituted, Finding
     from faber_ledger.runs.progress import ResumePoint
 
 REPORT = "report"  # the part that is the documents' report

@@ -1,17 +1,18 @@
 """What the checks examine: the project, its clone and its runs, each read once and within limits."""
 
+from __future__ import annotations
+
 import os
 import sqlite3
 from contextlib import suppress
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.reports.verify import run_findings
 from faber_ledger.cli.ui.progress import progress_over
 from faber_ledger.cli.worktrees.git import run_git_without_variables
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.ledger.events import Recorded
 from faber_ledger.ledger.verify import LogProblem
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import ActiveRun, active_run
@@ -20,6 +21,9 @@ from faber_ledger.runs.layouts import find_run, find_runs
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.settings import Settings, project_settings
+
+if TYPE_CHECKING:
+    from faber_ledger.ledger.events import Recorded
 
 MOST_RUNS = 1_000
 MOST_VERIFIED = 200  # logs; `verify --all` checks all

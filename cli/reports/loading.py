@@ -12,7 +12,6 @@ from faber_ledger.context.elsewhere import Elsewhere
 from faber_ledger.context.reload import Reload
 from faber_ledger.ledger import clock
 from faber_ledger.ledger.errors import LedgerError, StateNotWritten
-from faber_ledger.ledger.events import Draft
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.fold import blocks_of, fold, newest_open, open_sessions
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from faber_ledger.context.artifact import Surroundings
     from faber_ledger.context.selection import Held
     from faber_ledger.context.workflow import Artifact
+    from faber_ledger.ledger.events import Draft
     from faber_ledger.runs.settings import UserConfig
 
 

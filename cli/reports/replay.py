@@ -11,7 +11,6 @@ from faber_ledger.cli.ui.progress import progress, track_progress
 from faber_ledger.cli.ui.which_event import Moment
 from faber_ledger.cli.ui.words import change_data, change_line, plural, session_data, session_table
 from faber_ledger.ledger.clock import utc_text
-from faber_ledger.ledger.events import Recorded
 from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.projections import fold
 from faber_ledger.projections.history import Agents, SessionSummary, summarize_sessions
@@ -20,6 +19,7 @@ from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run
 
 if TYPE_CHECKING:
+    from faber_ledger.ledger.events import Recorded
     from faber_ledger.projections.difference import Change
     from faber_ledger.projections.fold import Blocks
 

@@ -1,12 +1,14 @@
 """What `search` finds: hits in the texts of events and states of runs, newest first, grouped by run."""
 
+from __future__ import annotations
+
 import heapq
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.ui.words import plural, project_labels, table
 from faber_ledger.context.artifact import ArtifactError, build_surroundings
@@ -17,7 +19,6 @@ from faber_ledger.files.word_query import WordQuery, excerpt
 from faber_ledger.ledger.disk import FileRefused
 from faber_ledger.ledger.errors import LedgerError, StateMissing
 from faber_ledger.ledger.event_types import has_required
-from faber_ledger.ledger.events import Recorded
 from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.postgres import search
 from faber_ledger.postgres.server import Server
@@ -26,6 +27,9 @@ from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.progress import text_of
 from faber_ledger.runs.run import SUMMARIES, Run
 from faber_ledger.runs.state_file import read_state
+
+if TYPE_CHECKING:
+    from faber_ledger.ledger.events import Recorded
 
 # The server's index has the same types and fields (migrations/server); of a list of objects the fields of each.
 FIELDS = {
@@ -194,18 +198,15 @@ def state_texts(state: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
     What is nested deeper than `MAX_DEPTH` is left out.
     """
-    waiting: list[tuple[str, Any, int]] = [(name, value, 1) for name, value in state.items() if name not in NAMES]
-    waiting.reverse()
-    while waiting:
-        path, value, depth = waiting.pop()
-        if isinstance(value, str):
-            yield path, value
-            continue
-        if depth == MAX_DEPTH:
-            continue
-        if isinstance(value, dict):
-            inner = [(f"{path}.{name}", item, depth + 1) for name, item in value.items()]
-        else:
-            items = value if isinstance(value, list) else []
-            inner = [(f"{path}[{number}]", item, depth + 1) for number, item in enumerate(items)]
-        waiting.extend(reversed(inner))
+    for name, value in state.items():
+        yield from _texts_in(value, name, 1) if name not in NAMES else ()
+
+
+def _texts_in(value: object, path: str, depth: int) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield path, value
+    elif depth < MAX_DEPTH:
+        members = [(f".{name}", item) for name, item in value.items()] if isinstance(value, dict) else []
+        items = [(f"[{number}]", item) for number, item in enumerate(value)] if isinstance(value, list) else []
+        for place, item in members or items:
+            yield from _texts_in(item, path + place, depth + 1)

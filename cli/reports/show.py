@@ -11,7 +11,6 @@ from faber_ledger.cli.ui.event_words import line_of, refused_shown
 from faber_ledger.cli.ui.words import change_data, change_line, session_data, session_lines
 from faber_ledger.ledger.encoding import HASH, PARENTS, READ, ROW, compute_hash, decode_row
 from faber_ledger.ledger.event_types import is_foldable
-from faber_ledger.ledger.events import Recorded
 from faber_ledger.ledger.gate import find_form_fault, shown_id
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.queries import EventQuery, find_events
@@ -23,6 +22,7 @@ from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run
 
 if TYPE_CHECKING:
+    from faber_ledger.ledger.events import Recorded
     from faber_ledger.projections.difference import Change
 
 

@@ -117,8 +117,7 @@ def _published_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
     with read_log(run) as log:
         names = dict(log.connection.execute("SELECT id, hash FROM event"))
         difference = find_difference(log.stream, blocks_of(state)) if state is not None else None
-        is_published = note.heads == log.heads_text()
-        is_complete = carries_refs(run.root) or is_published or _has_all_rows(run.ledger_path, log)
+        is_complete = carries_refs(run.root) or note.heads == log.heads_text() or _has_all_rows(run.ledger_path, log)
     lacking = set[str]() if carries_refs(run.root) else names.keys() - event_ids(run.ledger_path)
     lacked = len(lacking)
     if why is None and lacked and not any([names[one].hex() in note.published for one in lacking]):
@@ -127,7 +126,7 @@ def _published_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
         if lacked:
             what = f"{events_of_log_are(lacked)} not in {run.shown(run.ledger_path)}: {why}"
             yield LogProblem("not_published", None, what, publishing_hint(run, note))
-        if problem is None and not is_published:  # else somebody has changed what was published
+        if problem is None:
             return
     elif not is_complete:
         what = f"{run.shown(run.ledger_path)} lacks {events_shown(lacked)} of this clone's log"

@@ -1,18 +1,22 @@
 """Which event, session, artifact or moment the user means."""
 
+from __future__ import annotations
+
 import datetime
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from faber_ledger.cli.ui.output import warn
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.command_errors import NotFound
-from faber_ledger.ledger.events import Recorded
 from faber_ledger.ledger.queries import MAX_MATCHES, Key, Match, find_matches, is_client, keys_where, last_key
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run
+
+if TYPE_CHECKING:
+    from faber_ledger.ledger.events import Recorded
 
 ANYTHING = ("event", "session", "artifact")
 

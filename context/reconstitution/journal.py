@@ -1,12 +1,16 @@
 """The findings of a reconstitution, by severity, and how they are worded (RECON, Error Handling)."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from faber_ledger.files.text import escape, one_line
 from faber_ledger.ledger.command_errors import Aborted, ContextLost
-from faber_ledger.ledger.events import Finding
+
+if TYPE_CHECKING:
+    from faber_ledger.ledger.events import Finding
 
 MAX_FINDINGS = 100
 MAX_OF_ONE_KIND = 10  # warnings
