@@ -3,7 +3,7 @@
 import click
 
 from faber_ledger.cli.reports.replay import Replay, state_at
-from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_long, show_streamed
+from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_long
 from faber_ledger.cli.ui.which_event import MOMENT, find_session, parse_moment
 from faber_ledger.cli.ui.which_run import run_argument, run_with_ledger
 
@@ -34,6 +34,6 @@ def replay(run: str | None, events: bool, at: str | None, session: str | None, a
         return
     found = Replay(chosen, find_session(chosen, session))
     if as_json:
-        show_streamed(found.data())
+        show(found.data(), [], as_json=True)
     else:
         show_long(lambda: found.lines(has_events=events))

@@ -106,10 +106,10 @@ class Replay:
             yield ""
         yield from lines or ([] if has_events or not count else [NO_SESSION])
 
-    def data(self) -> dict[str, Iterator[dict[str, Any]]]:
-        """Return the same as two lists, `events` and `sessions`; iterate over them in this order."""
-        events = ({**recorded, "changes": [*map(change_data, changed)]} for recorded, changed in self.events())
-        return {"events": events, "sessions": map(session_data, self.sessions())}
+    def data(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the same as two lists, `events` and `sessions`."""
+        events = [{**recorded, "changes": [*map(change_data, changed)]} for recorded, changed in self.events()]
+        return {"events": events, "sessions": [*map(session_data, self.sessions())]}
 
 
 # At a moment
