@@ -14,7 +14,7 @@ from faber_ledger.cli.ui.progress import progress
 from faber_ledger.cli.ui.which_run import recheck_under_lock
 from faber_ledger.cli.ui.words import events_of_log_are, events_shown, plural, publishing_hint, value_words
 from faber_ledger.ledger.command_errors import ProjectionDiffers
-from faber_ledger.ledger.encoding import HASH, ID, PAYLOAD, compute_hash
+from faber_ledger.ledger.encoding import HASH, ID, PAYLOAD, ROW, compute_hash
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, StateInvalid, StateMissing
 from faber_ledger.ledger.file import check_file
 from faber_ledger.ledger.foreign import event_ids, open_untrusted
@@ -95,6 +95,16 @@ def _beside(run: Run, note: TreeNote) -> Iterator[LogProblem]:
         yield LogProblem("set_aside", None, what, f"look at it, or leave it: it is kept for 30 days; {aside[-1]}")
 
 
+def _has_all_rows(path: str, log: Log) -> bool:
+    """Return whether a published file has every row of the log, whatever else a stranger has put there."""
+    try:
+        with open_untrusted(path, check_values=False) as published:
+            found = set(published.connection.execute(ROW))
+    except (LedgerError, OSError, UnicodeError, sqlite3.Error):
+        return False
+    return all(row in found for row in log.connection.execute(ROW))
+
+
 def _published_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
     """Compare the published file and the blocks with the log, where they should show it."""
     note = TreeNote(run)
@@ -107,7 +117,7 @@ def _published_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
     with read_log(run) as log:
         names = dict(log.connection.execute("SELECT id, hash FROM event"))
         difference = find_difference(log.stream, blocks_of(state)) if state is not None else None
-        is_complete = carries_refs(run.root) or note.heads == log.heads_text()
+        is_complete = carries_refs(run.root) or note.heads == log.heads_text() or _has_all_rows(run.ledger_path, log)
     lacking = set[str]() if carries_refs(run.root) else names.keys() - event_ids(run.ledger_path)
     lacked = len(lacking)
     if why is None and lacked and not any([names[one].hex() in note.published for one in lacking]):
@@ -118,8 +128,10 @@ def _published_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
             yield LogProblem("not_published", None, what, publishing_hint(run, note))
         if problem is None:
             return
-    elif lacked and not is_complete:
+    elif not is_complete:
         what = f"{run.shown(run.ledger_path)} lacks {events_shown(lacked)} of this clone's log"
+        if not lacked:
+            what = f"{run.shown(run.ledger_path)} is not what this clone has of the run"
         hint = f"run `faber-ledger project {run.run_id}`, which writes it again; so does the next event"
         if has_directory(run):
             hint = f"remove the directory there, then run `faber-ledger project {run.run_id}`"

@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from typing import BinaryIO
 
 from faber_ledger.ledger.disk import OWN, keep_owner, remove
-from faber_ledger.ledger.errors import NotWritable
+from faber_ledger.ledger.errors import LedgerError, NotWritable
+
+DATABASE = b"SQLite format 3\0"
 
 
 @contextmanager
@@ -26,6 +28,7 @@ def output_file(path: str | None) -> Iterator[BinaryIO]:
             shutil.copyfileobj(file, sys.stdout.buffer)
             sys.stdout.buffer.flush()
         return
+    check_no_database(path)
     target = os.path.realpath(path)
     is_other = os.path.exists(target) and not os.path.isfile(target)
     if is_other or not os.path.isdir(os.path.dirname(target)):
@@ -45,6 +48,19 @@ def output_file(path: str | None) -> Iterator[BinaryIO]:
         raise _not_writable(path, error) from error
     finally:
         remove(temporary)
+
+
+def check_no_database(path: str) -> None:
+    """Raise LedgerError if `path` is a database: it may be a ledger, and is not overwritten."""
+    try:
+        if not os.path.isfile(path):
+            return
+        with open(path, "rb") as file:
+            found = file.read(len(DATABASE))
+    except OSError as error:
+        raise _not_writable(path, error) from error
+    if found == DATABASE:
+        raise LedgerError(f"{path} is a database, and is not overwritten", hint="name another file")
 
 
 def _not_writable(path: str, error: OSError) -> NotWritable:
