@@ -62,11 +62,7 @@ def doctor(as_json: bool) -> int:
     results = run_checks(Patient(root, at=now()))
     data = {"root": root, "checks": [_check_data(name, findings) for name, findings in results.items()]}
     show(data, _lines(results), as_json=as_json)
-    return NotWell.exit_code if worst(_all_findings(results)) in ("warning", "error") else 0
-
-
-def _all_findings(results: Results) -> list[Finding]:
-    return [finding for findings in results.values() for finding in findings]
+    return NotWell.exit_code if {"warning", "error"} & set(map(worst, results.values())) else 0
 
 
 def run_checks(patient: Patient) -> Results:

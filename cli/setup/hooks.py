@@ -114,24 +114,6 @@ def note_without_plugin(root: str) -> Iterator[str]:
 # Where they lack
 
 
-def hint_to_install(root: str) -> str:
-    """Return what to run where a client started in `root` has no hooks."""
-    known = list_plugins(root)
-    if known:
-        return describe_idle(root, known[0])[1]
-    return "run `faber-ledger init` in it, and commit .claude/settings.json for the next one"
-
-
-def describe_lacking(root: str, left: list[str]) -> Iterator[str]:
-    """Say which hooks a client in the new worktree `root` lacks, those of the events `left`, and what to run."""
-    alone = describe_agents_alone(root, left)
-    if alone is not None:
-        yield ": ".join(alone)
-    elif left:
-        missing = "no hooks" if len(left) == len(HOOKS) else f"no hook for {', '.join(left)}"
-        yield f"This worktree has {missing}: {hint_to_install(root)}"
-
-
 def describe_agents_alone(root: str, left: list[str]) -> tuple[str, str] | None:
     """Return that other agents have our hooks and the client lacks all, and what to do; None where it is otherwise.
 
