@@ -56,7 +56,7 @@ SECTIONS = {
     },
     "Check": {
         "verify": ("verify:verify", "Check a log, and state.json against it."),
-        "doctor": ("doctor:doctor", "Check the set-up, and fix what is safe."),
+        "doctor": ("doctor:doctor", "Check the set-up, and say what to run."),
         "project": ("project:project", "Write state.json's two blocks from the log."),
         "redact": ("redact:redact", "Remove an event's payload from the log, or put it back."),
     },
@@ -68,7 +68,7 @@ SECTIONS = {
     },
     "Exchange": {
         "sync": ("sync:sync", "Exchange runs with git refs or the server."),
-        "export": ("exchange:export", "Write a run's events as JSON lines or a database."),
+        "export": ("exchange:export", "Write a run's events as JSON lines."),
         "import": ("exchange:import_events", "Import events that `export` wrote."),
     },
 }

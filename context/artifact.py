@@ -209,6 +209,16 @@ def path_of(artifact: Artifact, surroundings: Surroundings) -> str:
     raise ArtifactError(NO_SOURCE)
 
 
+def text_of(printed: bytes) -> str:
+    """Return what a program printed as text; raises ValueError for anything else."""
+    if b"\0" in printed:
+        raise ValueError("binary content")
+    try:
+        return printed.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not UTF-8 text (byte {error.start:,})") from error
+
+
 def is_own_state(artifact: Artifact) -> bool:
     """Return whether an artifact's path means the run's own state, wherever it is and whatever its plan's id."""
     path = (artifact["path"] or "").removeprefix("{project_root}").lstrip("/")

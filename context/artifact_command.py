@@ -5,20 +5,14 @@ A program has empty input, a deadline, and a bound on what it prints.
 
 from __future__ import annotations
 
-import errno
 import os
 import re
-import select
 import signal
-import time
 
-from faber_ledger.context.artifact import MAX_BYTES, NO_SOURCE, PLACEHOLDERS, ArtifactError, fill_command
-from faber_ledger.ledger.clock import check_time, time_left
+from faber_ledger.context.artifact import MAX_BYTES, NO_SOURCE, PLACEHOLDERS, ArtifactError, fill_command, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from faber_ledger.context.artifact import Content, Surroundings
     from faber_ledger.context.workflow import Artifact
 
@@ -41,14 +35,16 @@ def read_command(artifact: Artifact, surroundings: Surroundings) -> Content:
         return {"text": resolved, "source": command, "resolved": resolved, "size_bytes": 0, "is_deferred": True}
     arguments = fill_program(program, surroundings)  # without the command's own: the user's list has placeholders
     try:
-        environment = os.environ | UNATTENDED
-        printed = run_program(arguments, surroundings["root"], environment, seconds=SECONDS, limit=MAX_BYTES)
-        text = decode_output(printed)
-        if not printed.strip():
-            raise ProgramFailed("it printed nothing")
+        text = run_program(arguments, surroundings["root"], seconds=SECONDS, limit=MAX_BYTES)
     except ProgramFailed as error:
         raise ArtifactError(f"`{program[0]}` failed: {error}", resolved) from error
-    return {"text": text, "source": command, "resolved": resolved, "size_bytes": len(printed), "is_deferred": False}
+    return {
+        "text": text,
+        "source": command,
+        "resolved": resolved,
+        "size_bytes": len(text.encode()),
+        "is_deferred": False,
+    }
 
 
 def slash_command(command: str, surroundings: Surroundings) -> str:
@@ -72,17 +68,14 @@ def fill_program(program: list[str], surroundings: Surroundings) -> list[str]:
 
 def check_mapped(program: list[str], surroundings: Surroundings) -> None:
     """Raise ArtifactError, as running it would, if a mapped program cannot be run; it is not started."""
+    from shutil import which  # as subprocess finds it
+
     name = fill_program(program, surroundings)[0]
-    try:
-        find_program(name, surroundings["root"])
-    except ProgramFailed as error:
-        raise ArtifactError(f"`{program[0]}` failed: {error}", " ".join(program)) from error
+    if which(os.path.join(surroundings["root"], name) if os.sep in name else name) is None:
+        raise ArtifactError(f"`{program[0]}` failed: {name} cannot be run", " ".join(program))
 
 
-COMPLAINT_BYTES = 4_096
-SHELL = "/bin/sh"
-# posix_spawn cannot name a directory, and os.chdir would move this process. The shell becomes the program.
-EXEC_IN_DIRECTORY = 'cd "$1" && shift && exec "$@"'
+COMPLAINT_LETTERS = 4_096
 # No person answers a program's question or sees its colours.
 UNATTENDED = {"GH_PROMPT_DISABLED": "1", "GIT_TERMINAL_PROMPT": "0", "NO_COLOR": "1", "CLICOLOR": "0"}
 
@@ -96,121 +89,42 @@ class ProgramFailed(Exception):
         self.complaint = complaint
 
 
-def run_program(
-    arguments: list[str], directory: str | None, environment: Mapping[str, str], *, seconds: float, limit: int
-) -> bytes:
-    """Run a program in a directory (None: in ours) and return what it printed, at most `limit` bytes.
+def run_program(arguments: list[str], directory: str, *, seconds: float, limit: int) -> str:
+    """Run a program of the user in a directory, and return what it printed, at most `limit` bytes.
 
-    Raises ProgramFailed if the program does not exist, ends with an error, prints more or takes longer, and OutOfTime
-    at a hook's deadline. It is then
-    killed together with everything it started that stayed in its process group. A daemon that left the group (setsid)
-    cannot be found again with the standard library alone: it lives on, its output closed, and we do not wait for it.
+    Raises ProgramFailed if the program does not exist, ends with an error, prints nothing, more, or no text, or takes
+    longer. It is then killed with everything that it started in its process group; a daemon that left the group lives
+    on, and is not waited for.
     """
-    deadline = time.monotonic() + seconds
-    pid, out, err = _start(arguments, directory, environment)
-    ended = False
+    from contextlib import suppress
+    from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired  # no hook runs a program of the user
+
     try:
-        printed, complaint = _read_output(out, err, deadline, limit)
-        status = _wait(pid, deadline)
-        ended = True
-    except TimeoutError as error:
-        check_time()
-        raise ProgramFailed(f"it took longer than {seconds:g} seconds") from error
-    finally:
-        os.close(out)
-        os.close(err)
-        if not ended:
-            _kill(pid)
-    if status != 0:
-        said = complaint.decode("utf-8", "replace").strip() or printed.decode("utf-8", "replace").strip()
-        lines = said.splitlines()
-        fatal = [line for line in lines if line.startswith(("fatal: ", "error: "))]
-        reason = [*fatal, *lines[-1:], f"it ended with status {status}"][0][:300]
-        raise ProgramFailed(reason, code=status, complaint=said[:COMPLAINT_BYTES])
-    if b"\0" in printed:
-        raise ProgramFailed("binary content")
-    return printed
-
-
-def decode_output(printed: bytes) -> str:
-    """Return a program's output as text, "(no output)" if it is empty; raises ProgramFailed if it is not UTF-8."""
-    try:
-        return printed.decode() or "(no output)\n"
-    except UnicodeDecodeError as error:
-        raise ProgramFailed(f"not UTF-8 text (byte {error.start:,})") from error
-
-
-def find_program(name: str, directory: str) -> str:
-    """Return the path of a program as a shell in `directory` finds it; raises ProgramFailed."""
-    folders = [""] if os.sep in name else os.get_exec_path()
-    places = [os.path.join(directory, folder, name) for folder in folders]
-    files = [place for place in places if os.path.isfile(place)]
-    for place in files:
-        if os.access(place, os.X_OK):
-            return place
-    raise ProgramFailed(f"{name} cannot be run: {os.strerror(errno.EACCES if files else errno.ENOENT)}")
-
-
-def _start(arguments: list[str], directory: str | None, environment: Mapping[str, str]) -> tuple[int, int, int]:
-    """Start a program in its own process group; returns its pid, and descriptors of its output and its errors."""
-    command = [find_program(arguments[0], directory or os.curdir), *arguments[1:]]
-    if directory is not None:
-        command = [SHELL, "-c", EXEC_IN_DIRECTORY, SHELL, directory, *command]
-    out, to_out = os.pipe()
-    err, to_err = os.pipe()
-    null = os.open(os.devnull, os.O_RDONLY)
-    actions = [(os.POSIX_SPAWN_DUP2, null, 0), (os.POSIX_SPAWN_DUP2, to_out, 1), (os.POSIX_SPAWN_DUP2, to_err, 2)]
-    try:
-        pid = os.posix_spawn(
-            command[0], command, environment, file_actions=actions, setpgroup=0, setsigdef=[signal.SIGPIPE]
+        environment = os.environ | UNATTENDED
+        process = Popen(
+            arguments, cwd=directory, env=environment, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, process_group=0
         )
     except (OSError, ValueError) as error:  # ValueError: a NUL byte, a lone surrogate
-        os.close(out)
-        os.close(err)
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ProgramFailed(f"{arguments[0]} cannot be run: {reason}") from error
-    finally:
-        for descriptor in (to_out, to_err, null):
-            os.close(descriptor)
-    return pid, out, err
-
-
-def _read_output(out: int, err: int, deadline: float, limit: int) -> tuple[bytes, bytes]:
-    read: dict[int, list[bytes]] = {out: [], err: []}
-    size, still_open = 0, [out, err]
-    while still_open:
-        left = time_left(deadline - time.monotonic())
-        ready = select.select(still_open, [], [], left)[0] if left > 0 else []
-        if not ready:
-            raise TimeoutError
-        for descriptor in ready:
-            piece = os.read(descriptor, 65_536)
-            if not piece:
-                still_open.remove(descriptor)
-            elif descriptor == out:
-                size += len(piece)
-                read[out].append(piece)
-            else:
-                read[err] = [b"".join([*read[err], piece])[-COMPLAINT_BYTES:]]
-        if size > limit:
-            raise ProgramFailed(f"it printed more than {limit:,} bytes")
-    return b"".join(read[out]), b"".join(read[err])
-
-
-def _wait(pid: int, deadline: float) -> int:
-    """Return the exit code of a program that has closed its output; raises TimeoutError."""
-    while True:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        if time_left(deadline - time.monotonic()) <= 0:
-            raise TimeoutError
-        time.sleep(0.001)
-
-
-def _kill(pid: int) -> None:
+    with process:
+        try:
+            printed, complaint = process.communicate(timeout=seconds)
+        except BaseException as error:  # an interrupt too
+            with suppress(ProcessLookupError, PermissionError):  # it has ended; macOS refuses a group of zombies
+                os.killpg(process.pid, signal.SIGKILL)
+            if not isinstance(error, TimeoutExpired):
+                raise
+            raise ProgramFailed(f"it took longer than {seconds:g} seconds") from error
+    if process.returncode != 0:
+        said = (complaint.strip() or printed.strip()).decode("utf-8", "replace")
+        reason = [*said.splitlines()[-1:], f"it ended with status {process.returncode}"][0][:300]
+        raise ProgramFailed(reason, code=process.returncode, complaint=said[-COMPLAINT_LETTERS:])
+    if not printed.strip():
+        raise ProgramFailed("it printed nothing")
+    if len(printed) > limit:
+        raise ProgramFailed(f"it printed more than {limit:,} bytes")
     try:
-        os.killpg(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass  # it has ended; on macOS a group whose leader is a zombie raises PermissionError
-    os.waitpid(pid, 0)
+        return text_of(printed)
+    except ValueError as error:
+        raise ProgramFailed(str(error)) from error

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 
-from faber_ledger.context.artifact import MAX_BYTES, NO_SOURCE, REFUSED, ArtifactError, fill_command
-from faber_ledger.context.artifact_command import ProgramFailed, decode_output, run_program
+from faber_ledger.context.artifact import MAX_BYTES, NO_SOURCE, REFUSED, ArtifactError, fill_command, text_of
+from faber_ledger.ledger.clock import check_time
 from faber_ledger.runs.git import top_above
-from faber_ledger.runs.git_query import FOREIGN, QUIET, options_against_filters
+from faber_ledger.runs.git_query import GitQuery, options_against_filters, time_limit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,8 +42,6 @@ SETTINGS = {
     "status.submoduleSummary": "false",
     "submodule.recurse": "false",
 }
-ENVIRONMENT = QUIET | {"GIT_PAGER": "cat", "LC_ALL": "C"}
-REMOVED_VARIABLES = {*FOREIGN, "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_DIFF_OPTS", "GIT_EXTERNAL_DIFF", "LANGUAGE"}
 
 
 def read_git(artifact: Artifact, surroundings: Surroundings) -> Content:
@@ -54,8 +52,8 @@ def read_git(artifact: Artifact, surroundings: Surroundings) -> Content:
     arguments = git_arguments(command, surroundings)
     try:
         answer = _ask_git(arguments, surroundings["root"])
-        text = decode_output(answer)
-    except ProgramFailed as error:
+        text = text_of(answer) or "(no output)\n"
+    except ValueError as error:
         raise ArtifactError(f"`git {arguments[0]}` failed: {error}", command) from error
     return {
         "text": text,
@@ -140,27 +138,25 @@ def _path(path: str, surroundings: Surroundings) -> str:
 
 
 def _ask_git(arguments: list[str], root: str) -> bytes:
-    environment = {name: value for name, value in os.environ.items() if name not in REMOVED_VARIABLES} | ENVIRONMENT
-    at = top_above(root)
-    if at is None:
-        raise ProgramFailed("not a git repository")
-    environment["GIT_WORK_TREE"] = at  # whatever core.worktree says
-    git = ["git", "-C", root, "--no-pager"]  # without the shell that changes the folder, which takes 2 ms
+    """Return git's answer; raises ValueError if it gives none."""
+    top = top_above(root)
+    if top is None:
+        raise ValueError("not a git repository")
+    deadline = time_limit(SECONDS)
+    options = [f"--work-tree={top}", "--no-pager"]  # whatever core.worktree says
     for name, value in SETTINGS.items():
-        git += ["-c", f"{name}={value}"]
+        options += ["-c", f"{name}={value}"]
     if arguments[0] in ("status", "diff"):  # they read the files in the work tree
-        git += _options_against_filters(root, environment)
-    return run_program([*git, *arguments], None, environment, seconds=SECONDS, limit=MAX_BYTES)
-
-
-def _options_against_filters(root: str, environment: dict[str, str]) -> list[str]:
-    """Return options that keep git from running filters from its settings on changed files; raises ProgramFailed."""
-    question = ["git", "-C", root, "config", "--name-only", "--get-regexp", "."]
-    names = run_program(question, None, environment, seconds=SECONDS, limit=MAX_BYTES).decode("utf-8", "replace")
-    options = options_against_filters(names)
-    if options is None:
-        raise ProgramFailed("the repository's settings have a filter with a name that cannot be disabled")
-    return options
+        names = GitQuery(["config", "--name-only", "--get-regexp", "."], root, deadline=deadline).answer()
+        filters = options_against_filters(names) if names is not None else None
+        if filters is None:
+            raise ValueError("a filter of the repository's settings cannot be disabled")
+        options += filters
+    answer = GitQuery([*options, *arguments], root, limit=MAX_BYTES + 1, deadline=deadline).answer_bytes()
+    if answer is None:
+        check_time()
+        raise ValueError(f"it ended with an error, or took more than {SECONDS:g} seconds or {MAX_BYTES:,} bytes")
+    return answer
 
 
 def _refusal(word: str, reason: str) -> ArtifactError:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 from faber_ledger.files.text import quoted
-from faber_ledger.runs.git import LIMIT, has_remotes, is_safe, packed_refs, work_tree_of
+from faber_ledger.runs.git import has_remotes, is_safe
+from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.publish import stopped_command
 
 TYPE_CHECKING = False
@@ -34,22 +35,6 @@ def describe_way_to(root: str, tree: WorkTree, branch: str) -> str:
 
 
 def has_branch(root: str, name: str) -> bool:
-    """Return whether a clone has a branch, its own or a remote's, by git's own files.
-
-    Where git keeps its references in tables, or has very many, that is unknown, and it counts as there.
-    """
-    tree = work_tree_of(root)
-    if tree is None or os.path.isdir(os.path.join(tree.common, "reftable")):
-        return True
-    remotes = os.path.join(tree.common, "refs", "remotes")
-    packed = packed_refs(tree.common)
-    named = [line.partition(b" ")[2] for line in packed.splitlines()]
-    of_remote = [ref.split(b"/", 3)[3] for ref in named if ref.startswith(b"refs/remotes/") and ref.count(b"/") > 2]
-    if len(packed) == LIMIT or os.fsencode(f"refs/heads/{name}") in named or os.fsencode(name) in of_remote:
-        return True
-    try:
-        loose = os.listdir(remotes)
-    except OSError:
-        loose = []
-    places = [os.path.join(tree.common, "refs", "heads"), *[os.path.join(remotes, remote) for remote in loose]]
-    return any([os.path.isfile(os.path.join(place, name)) for place in places])
+    """Return whether a clone has a branch, its own or a remote's; it counts as there if git gives no answer."""
+    patterns = (f"refs/heads/{name}", f"refs/remotes/*/{name}")
+    return GitQuery(["for-each-ref", "--count=1", "--format=1", *patterns], root).answer() != ""

@@ -414,12 +414,13 @@ def gather_for_hook(
     except LedgerError as error:
         problems.append(error.block)
     try:
-        whole = selection.workflow_of(run, state, config["plugin_roots"])
-        workflow = selection.limit_for_hook(whole, state, problems.append)
+        workflow = selection.workflow_of(run, state, config["plugin_roots"])
         problems += workflow["warnings"]
-        selected = selection.select(
-            workflow, state, triggers, None, problems.append
-        ) + selection.specification_not_listed(whole, state)
+        selected = selection.limit_for_hook(
+            selection.select(workflow, state, triggers, None, problems.append)
+            + selection.specification_not_listed(workflow, state),
+            problems.append,
+        )
     except WorkflowNotFound as error:
         workflow, selected = None, artifacts_without_workflow() if state else []
         problems.append(error.block or f"❌ ERROR: {escape(error.message)}\n\nRecovery: {escape(error.hint)}")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 RECENT_SECONDS = 300
 SPECIFICATION = "artifacts.spec_path"  # in a state
-MAX_PER_LIST = 200  # in a hook: some ask git, each with a process of its own
+MAX_ARTIFACTS = 200  # in a hook: some ask git, each with a process of its own
 MAX_BYTES_READ = 2 * 1024 * 1024  # in a hook, of required artifacts, and as many of optional ones
 HINT_LOAD_ALL = "`faber-ledger session-load` loads all"
 
@@ -184,38 +184,20 @@ def _is_triggered(artifact: Artifact, triggers: set[str]) -> bool:
     return listed is None or "manual" in triggers or not triggers.isdisjoint(listed)
 
 
-def limit_for_hook(workflow: Workflow, state: dict[str, Any], warn: Callable[[str], None]) -> Workflow:
-    """Return a workflow with only the state's current phase and at most MAX_PER_LIST artifacts in each list.
-
-    Of a longer list the required artifacts are kept first, with a warning.
-    """
-
-    def first(artifacts: list[Artifact], place: str) -> list[Artifact]:
-        if len(artifacts) <= MAX_PER_LIST:
-            return artifacts
-        warn(
-            f"⚠️ WARNING: {escape(place)} names {len(artifacts):,} artifacts, and a hook loads at most {MAX_PER_LIST} of"
-            f" them, required ones first; {HINT_LOAD_ALL}"
-        )
-        return sorted(artifacts, key=lambda artifact: not artifact["required"])[:MAX_PER_LIST]
-
-    critical = workflow["critical_artifacts"]
-    phase = state.get("current_phase")
-    of_phase = critical["phase_specific"].get(phase) if isinstance(phase, str) else None
-    return {
-        **workflow,
-        "critical_artifacts": {
-            "always_load": first(critical["always_load"], "always_load"),
-            "conditional_load": first(critical["conditional_load"], "conditional_load"),
-            "phase_specific": {phase: first(of_phase, f"phase_specific.{phase}")} if phase and of_phase else {},
-        },
-    }
+def limit_for_hook(artifacts: list[Artifact], warn: Callable[[str], None]) -> list[Artifact]:
+    """Return at most `MAX_ARTIFACTS`, the required ones first, and warn if there are more."""
+    if len(artifacts) > MAX_ARTIFACTS:
+        count = f"the workflow names {len(artifacts):,} artifacts, and a hook loads at most {MAX_ARTIFACTS}"
+        warn(f"⚠️ WARNING: {count}, required ones first; {HINT_LOAD_ALL}")
+        return sorted(artifacts, key=lambda artifact: not artifact["required"])[:MAX_ARTIFACTS]
+    return artifacts
 
 
 MAX_QUOTED = 200  # characters of a condition in a message
 MAX_CHARACTERS = 2000  # of a condition: a hook must not be noticed
 MAX_DEPTH = 50  # of parentheses: each level takes a few frames of the interpreter's stack
 WORDS = {"null": None, "true": True, "false": False}
+OPERATORS = (("||",), ("&&",), ("===", "!==", "==", "!="), ("<=", ">=", "<", ">"))  # each binds more than those before
 SIGNS = ("===", "!==", "==", "!=", "<=", ">=", "<", ">", "||", "&&", "!", "(", ")")
 LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_$.[]-")
 
@@ -275,7 +257,7 @@ class _Reader:
         return ConditionError(self.expression, part=self.expression[start:].strip() or "its end")
 
     def value(self) -> Any:
-        value = self._either()
+        value = self._operation(0)
         if self.tokens[self.at][0]:
             raise self._error()
         return value
@@ -288,30 +270,13 @@ class _Reader:
         self.at += 1
         return token
 
-    def _either(self) -> Any:
-        value = self._both()
-        while self._take("||"):
-            other = self._both()
-            value = value if _is_true(value) else other
-        return value
-
-    def _both(self) -> Any:
-        value = self._equality()
-        while self._take("&&"):
-            other = self._equality()
-            value = other if _is_true(value) else value
-        return value
-
-    def _equality(self) -> Any:
-        value = self._order()
-        while sign := self._take("===", "!==", "==", "!="):
-            value = _is_same(value, self._order()) is (sign[0] == "=")
-        return value
-
-    def _order(self) -> Any:
-        value = self._single()
-        while sign := self._take("<=", ">=", "<", ">"):
-            value = _is_ordered(value, sign, self._single())
+    def _operation(self, level: int) -> Any:
+        """Return the value of operations of a level of `OPERATORS`, whose operands are of the next one."""
+        if level == len(OPERATORS):
+            return self._single()
+        value = self._operation(level + 1)
+        while sign := self._take(*OPERATORS[level]):
+            value = _apply(value, sign, self._operation(level + 1))
         return value
 
     def _single(self) -> Any:
@@ -326,7 +291,7 @@ class _Reader:
             self.depth += 1
             if self.depth > MAX_DEPTH:
                 raise self._error()
-            value = self._either()
+            value = self._operation(0)
             if not self._take(")"):
                 raise self._error()
             self.depth -= 1
@@ -361,6 +326,12 @@ def _is_path(token: str) -> bool:
 
 # Truth is as in JavaScript, since the workflow format calls a condition a JavaScript expression. Comparisons are
 # stricter: a number and its text are neither equal nor in an order.
+
+
+def _apply(one: Any, sign: str, other: Any) -> Any:
+    if sign in ("||", "&&"):
+        return one if _is_true(one) is (sign == "||") else other
+    return _is_ordered(one, sign, other) if sign[0] in "<>" else _is_same(one, other) is (sign[0] == "=")
 
 
 def _is_true(value: Any) -> bool:

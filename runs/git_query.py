@@ -20,6 +20,7 @@ QUIET = {
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
+    "LC_ALL": "C",
 }
 # A bare repository that came along as files has a configuration of its own, which may name programs.
 SAFE = ("-c", "safe.bareRepository=explicit")

@@ -336,10 +336,10 @@ def _named_by(variable: str, folders: list[str]) -> str | None:
     return real if real and around(real, folders) is not None else None
 
 
-def list_named(root: str, *, only_here: bool = False) -> list[str]:
-    """Return the names, `<plugin>@<marketplace>`, of the client's plugins: all, or those for this project."""
-    listed = [one for rank, one in _listed(client_folder(root), root) if not (only_here and rank == OTHERS)]
-    return list(dict.fromkeys([f"{plugin}@{marketplace}" for _, plugin, marketplace in listed]))
+def list_named(root: str) -> list[str]:
+    """Return the names, `<plugin>@<marketplace>`, of the client's plugins."""
+    listed = [f"{plugin}@{marketplace}" for _, (_, plugin, marketplace) in _listed(client_folder(root), root)]
+    return list(dict.fromkeys(listed))
 
 
 def _listed(client: str, root: str) -> list[tuple[int, Installed]]:

@@ -1,7 +1,5 @@
 """`faber-ledger completion`: the script with which a shell completes commands, options, runs and worktrees."""
 
-from __future__ import annotations
-
 import click
 
 from faber_ledger.cli.ui.output import tell_lines

@@ -1,7 +1,5 @@
 """`faber-ledger config show`: the effective configuration of project, run and user, and where it comes from."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

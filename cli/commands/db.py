@@ -1,7 +1,5 @@
 """`faber-ledger db`: the schema of the team's server, and who sees this project there."""
 
-from __future__ import annotations
-
 import os
 
 import click

@@ -1,6 +1,4 @@
-"""`faber-ledger doctor`: check the set-up, say what is wrong and what to run, and fix what is safe."""
-
-from __future__ import annotations
+"""`faber-ledger doctor`: check the set-up, and say what is wrong and what to run."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -9,7 +7,7 @@ from typing import Any
 import click
 
 from faber_ledger.cli.doctor import git, hooks, runs, workflows
-from faber_ledger.cli.doctor.finding import LEVELS, Finding, Fix, FixResult, limit_findings, list_fixes, make_fix, worst
+from faber_ledger.cli.doctor.finding import LEVELS, Finding, limit_findings, worst
 from faber_ledger.cli.doctor.patient import Patient
 from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.words import plural
@@ -22,7 +20,7 @@ from faber_ledger.runs.run import find_root
 
 Results = dict[str, list[Finding]]
 GIT_SECONDS = 10.0  # for each answer: whatever stops git from answering is what the user wants to find
-# By name, `theme.subject`, in the order in which findings are reported and fixed.
+# By name, `theme.subject`, in the order in which findings are reported.
 CHECKS: dict[str, Callable[[Patient], Iterable[Finding]]] = {
     "files.permissions": runs.check_permissions,
     "git.repository": git.check_repository,
@@ -48,48 +46,23 @@ CHECKS: dict[str, Callable[[Patient], Iterable[Finding]]] = {
 }
 
 
-@click.command(short_help="Check the set-up, and fix what is safe.")
-@click.option("--fix", is_flag=True, help="Fix what `init` can: hooks, our lines for git, this clone's git config.")
-@click.option("--dry-run", is_flag=True, help="With --fix: show each change and write nothing.")
+@click.command(short_help="Check the set-up, and say what to run.")
 @json_option
-def doctor(fix: bool, dry_run: bool, as_json: bool) -> int:
-    """Check hooks, git, files, runs, ledgers and clone, and say what to run; write nothing without --fix.
+@limit_answers(GIT_SECONDS)
+def doctor(as_json: bool) -> int:
+    """Check hooks, git, files, runs, ledgers and clone, and say what to run; nothing is written.
 
     \b
-    Example: faber-ledger doctor --fix --dry-run
+    Example: faber-ledger doctor
     Exit codes: 0 no problems, or only notes; 1 there is no project here; 2 wrong usage;
     23 a warning or an error is left.
     """
-    if dry_run and not fix:
-        raise click.UsageError("--dry-run needs --fix")
-    with limit_answers(GIT_SECONDS):
-        return _examine(find_root(os.getcwd()), fix=fix, dry_run=dry_run, as_json=as_json)
-
-
-def _examine(root: str, *, fix: bool, dry_run: bool, as_json: bool) -> int:
-    """Examine a project, fix it if asked to, print everything, and return the exit code."""
+    root = find_root(os.getcwd())
     _require_project(root)
     results = run_checks(Patient(root, at=now()))
-    fixes = list_fixes(_all_findings(results))
-    done = [make_fix(one) for one in fixes] if fix and not dry_run else []
-    if done:
-        results = run_checks(Patient(root, at=now()))
-    data = {
-        "root": root,
-        "dry_run": dry_run,
-        "checks": [_check_data(name, findings) for name, findings in results.items()],
-        "fixed": [item._asdict() for item in done],
-        "would_fix": [{"what": one.what, "diff": [*one.diff()]} for one in fixes] if dry_run else [],
-    }
-    lines = [*_fix_lines(done), *(_dry_lines(fixes) if dry_run else ()), *_lines(results)]
-    if fixes and not fix:
-        lines.append("`faber-ledger doctor --fix --dry-run` shows what can be fixed here")
-    show(data, lines, as_json=as_json)
-    return NotWell.exit_code if worst(_all_findings(results)) in ("warning", "error") else 0
-
-
-def _all_findings(results: Results) -> list[Finding]:
-    return [finding for findings in results.values() for finding in findings]
+    data = {"root": root, "checks": [_check_data(name, findings) for name, findings in results.items()]}
+    show(data, _lines(results), as_json=as_json)
+    return NotWell.exit_code if {"warning", "error"} & set(map(worst, results.values())) else 0
 
 
 def run_checks(patient: Patient) -> Results:
@@ -125,9 +98,7 @@ def _require_project(root: str) -> None:
 
 
 def _check_data(name: str, findings: list[Finding]) -> dict[str, Any]:
-    data = [
-        {"level": one.level, "what": one.what, "hint": one.hint, "can_fix": one.fix is not None} for one in findings
-    ]
+    data = [{"level": one.level, "what": one.what, "hint": one.hint} for one in findings]
     return {"check": name, "level": worst(findings), "findings": data}
 
 
@@ -144,19 +115,3 @@ def _lines(results: Results) -> Iterator[str]:
         totals += [plural(len(of_level), level)] if of_level else []
     yield from [""] if totals else []
     yield f"{len(results)} checks: {', '.join(totals) or 'no problems'}"
-
-
-def _fix_lines(done: list[FixResult]) -> Iterator[str]:
-    for item in done:
-        yield f"{'fixed' if item.problem is None else 'failed':<7}  {item.what}"
-        if item.problem is not None:
-            yield f"         {item.problem}"
-    if done:
-        yield ""
-
-
-def _dry_lines(fixes: list[Fix]) -> Iterator[str]:
-    for one in fixes:
-        yield f"{'would':<7}  {one.what}"
-        yield from one.diff()
-    yield "" if fixes else "nothing here can be fixed safely"

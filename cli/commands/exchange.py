@@ -8,12 +8,11 @@ from contextlib import ExitStack, closing
 
 import click
 
-from faber_ledger.cli.reports.sqlite import write_database
 from faber_ledger.cli.ui.output import escape_json, json_option, say, show, warn
 from faber_ledger.cli.ui.output_file import output_file
 from faber_ledger.cli.ui.progress import progress
-from faber_ledger.cli.ui.which_run import choose_run, run_argument, run_with_ledger, runs_with_ledgers
-from faber_ledger.cli.ui.words import events_shown, plural
+from faber_ledger.cli.ui.which_run import choose_run, run_argument, run_with_ledger
+from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.errors import LedgerError, UnionConflict
 from faber_ledger.ledger.gate import lines_left_out
 from faber_ledger.ledger.importing import Staged, line_of, raise_problems
@@ -26,7 +25,7 @@ from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run, find_root
 
 
-@click.command(short_help="Write a run's events as JSON lines or a database.")
+@click.command(short_help="Write a run's events as JSON lines.")
 @run_argument
 @click.option(
     "-o",
@@ -35,9 +34,7 @@ from faber_ledger.runs.run import Run, find_root
     type=click.Path(),
     help="Write to FILE, completely or not at all; `-`, the default, is standard output.",
 )
-@click.option("--sqlite", metavar="FILE", type=click.Path(), help="Write tables for sqlite3 and Datasette.")
-@click.option("--all", "every", is_flag=True, help="With --sqlite: every run of the project that has a ledger.")
-def export(run: str | None, output: str | None, sqlite: str | None, every: bool) -> None:
+def export(run: str | None, output: str | None) -> None:
     """Write the events of RUN (default: the active run) for other tools, or for `faber-ledger import`.
 
     \b
@@ -45,16 +42,6 @@ def export(run: str | None, output: str | None, sqlite: str | None, every: bool)
     Exit codes: 0 done; 1 a file cannot be written; 2 wrong usage;
     10 no such run or ledger; 12 newer format; 20 the ledger is damaged.
     """
-    if sqlite is not None:
-        if output is not None:
-            raise click.UsageError("give --sqlite FILE or -o FILE, not both")
-        if sqlite == "-":
-            raise click.UsageError("a database cannot go to standard output: name a file")
-        events, runs = write_database(runs_with_ledgers(run, every=every), sqlite, warn)
-        say(f"{sqlite}: {events_shown(events)} of {plural(runs, 'run')}")
-        return
-    if every:
-        raise click.UsageError("--all needs --sqlite: a file of events is of one run")
     chosen, count = run_with_ledger(run), 0
     with output_file(output) as file, read_log(chosen) as log, progress(chosen, "exporting") as advance:
         for row in verified_rows(log):

@@ -1,7 +1,5 @@
 """`faber-ledger fleet`: the runs of all machines, as the team's server has them."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable, Iterator

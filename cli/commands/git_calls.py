@@ -3,8 +3,6 @@
 `cli/entry.py` answers git's own calls of `textconv`, without click; whatever else is called comes here.
 """
 
-from __future__ import annotations
-
 import os
 import sqlite3
 

@@ -1,7 +1,5 @@
 """`faber-ledger hook` for help and reference; real calls are dispatched in `entry`."""
 
-from __future__ import annotations
-
 import click
 
 from faber_ledger.hooks.agents import AGENTS, CLIENT

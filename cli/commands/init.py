@@ -10,46 +10,10 @@ from typing import Any, NamedTuple
 
 import click
 
+from faber_ledger.cli.setup import git, project, tracking
 from faber_ledger.cli.setup.agents import add_agent_hooks, describe_agent_file
-from faber_ledger.cli.setup.git import (
-    FILES,
-    IGNORE_FILE,
-    STASHES,
-    Setting,
-    git_file_change,
-    make_settings,
-    plan_pre_commit,
-    plan_pre_push,
-    settings_to_make,
-)
 from faber_ledger.cli.setup.hooks import describe_plugins, has_plugin_instead, note_without_plugin, settings_change
-from faber_ledger.cli.setup.project import (
-    QUESTION,
-    RECORDED_BY_DEFAULT,
-    add_commands,
-    choice_lines,
-    describe_command,
-    is_choice_due,
-    project_change,
-    travel_word,
-)
-from faber_ledger.cli.setup.tracking import (
-    check_not_ignored,
-    is_ignored,
-    is_state_left_out,
-    join_names,
-    names_to_commit,
-)
-from faber_ledger.cli.sync.agreement import (
-    SEND,
-    WHO_READS,
-    CarryPlan,
-    carry_out,
-    fetch_here,
-    is_sent_automatically,
-    plan_carry,
-    remote_to_offer,
-)
+from faber_ledger.cli.sync import agreement
 from faber_ledger.cli.sync.arrival import required_remote
 from faber_ledger.cli.ui.changes import (
     describe,
@@ -85,7 +49,7 @@ OF_HOOKS = {
     "pre-push": "a push starts the sending of ledgers, too",
 }
 PURPOSES = {
-    IGNORE_FILE: "backups, logs and the active file stay out of git",
+    git.IGNORE_FILE: "backups, logs and the active file stay out of git",
     ATTRIBUTES_FILE: "git merges and shows a run's files with faber-ledger",
     PATH: "the project's id, how ledgers travel, and whether summaries are {travel}",
 }
@@ -111,7 +75,7 @@ PURPOSES = {
     "with_commands",
     is_flag=True,
     help="Also write the slash commands /fractary-faber:session-load, session-save, prime-context and session-end, "
-    "unless FABER's own plugin is installed.",
+    "which FABER's own plugin has.",
 )
 @click.option(
     "--summaries/--no-summaries",
@@ -152,22 +116,22 @@ def init(dry_run: bool, as_json: bool, **given: Any) -> None:
     hooks = _plan_hooks(root, scope, options.part, options.agent)
     can_ask = is_project and not (dry_run or as_json) and sys.stdin.isatty() and sys.stderr.isatty()
     chosen = _choose_carry(root, options.carry, asks=can_ask, fetches=options.fetch)
-    travel = plan_carry(root, chosen, options.remote, options.auto_send)
+    travel = agreement.plan_carry(root, chosen, options.remote, options.auto_send)
     files = _plan_files(root, options.summaries, travel, can_ask=can_ask) if is_project else []
-    git_says = check_not_ignored(root) if is_project else None
+    git_says = tracking.check_not_ignored(root) if is_project else None
     pre_commits, notes = _plan_git_hooks(root, options.pre_commit, travel, is_project=is_project)
-    commands, said = add_commands(root) if options.with_commands else ([], [])
+    commands = project.add_commands(root) if options.with_commands else []
     shared = [*files, *pre_commits, *commands]
-    changes, notes = [*hooks.own, *shared], [*hooks.notes, *notes, *said]
-    config: list[Setting] = []
+    changes, notes = [*hooks.own, *shared], [*hooks.notes, *notes]
+    config: list[git.Setting] = []
     if is_project and top_of(root) is not None:
-        config = settings_to_make(root)
+        config = git.settings_to_make(root)
         notes += _tracked_notes(root)
     notes += _make(root, changes, config, travel, is_project=is_project, dry_run=dry_run)
     failure = None if dry_run else _fetch(root, options, travel, notes)
     notes += _project_notes(root, git_says, travel) if is_project else []
     committed = [*(hooks.own if scope == "project" else []), *shared]
-    commit = names_to_commit(committed, root) if git_says is None else []
+    commit = tracking.names_to_commit(committed, root) if git_says is None else []
     data = report(changes, root, dry_run=dry_run) | {
         "scope": scope if hooks.has_settings else None,
         "git_config": [one._asdict() for one in config],
@@ -182,24 +146,30 @@ def init(dry_run: bool, as_json: bool, **given: Any) -> None:
 
 
 def _make(
-    root: str, changes: list[FileChange], config: list[Setting], travel: CarryPlan, *, is_project: bool, dry_run: bool
+    root: str,
+    changes: list[FileChange],
+    config: list[git.Setting],
+    travel: agreement.CarryPlan,
+    *,
+    is_project: bool,
+    dry_run: bool,
 ) -> list[str]:
     """Make the changes unless it is a dry run, and return what to say of how ledgers travel."""
     if dry_run:
         said = f"this clone would send its ledgers to {travel.remote}, where everybody who reads it can read them"
         return [said] if travel.mode == REFS else []
     make_changes(changes)
-    make_settings(root, config)
+    git.make_settings(root, config)
     remove_empty_folders(changes, root)
-    return [*carry_out(root, travel, say)] if is_project else []
+    return [*agreement.carry_out(root, travel, say)] if is_project else []
 
 
-def _fetch(root: str, options: Options, travel: CarryPlan, notes: list[str]) -> LedgerError | None:
+def _fetch(root: str, options: Options, travel: agreement.CarryPlan, notes: list[str]) -> LedgerError | None:
     """Bring the runs at work here, and note which; return what failed, since the changes are to be reported first."""
     if not options.fetch and (options.carry is not None or travel.mode != REFS):
         return None
     try:
-        notes += fetch_here(root, say)
+        notes += agreement.fetch_here(root, say)
     except LedgerError as error:
         return error
     return None
@@ -235,24 +205,26 @@ def _check_usage(root: str, options: Options, *, is_project: bool) -> None:
         raise click.UsageError("--fetch fetches from git refs, and does not go with --carry tree.")
 
 
-def _project_notes(root: str, git_says: str | None, travel: CarryPlan) -> Iterator[str]:
+def _project_notes(root: str, git_says: str | None, travel: agreement.CarryPlan) -> Iterator[str]:
     """Yield what is wrong with the project's settings, and what keeps git from files that must travel."""
     for problem in project_settings(root, {}).problems:
         yield f"{problem}; correct it, then run `faber-ledger init` again"
     if git_says:
         yield git_says
-    elif travel.mode == TREE and is_state_left_out(root):
+    elif travel.mode == TREE and tracking.is_state_left_out(root):
         yield "git ignores state.json: only the ledger travels; `faber-ledger run resume RUN` writes a state from it"
-    if is_ignored(root, PATH):
+    if tracking.is_ignored(root, PATH):
         yield f"git ignores {PATH}: other clones lack that setting, and record summaries of compactions"
 
 
 def _plan_git_hooks(
-    root: str, pre_commit: bool | None, travel: CarryPlan, *, is_project: bool
+    root: str, pre_commit: bool | None, travel: agreement.CarryPlan, *, is_project: bool
 ) -> tuple[list[FileChange], list[str]]:
     """Return the changes of git's hooks, and what to do where another program owns one."""
-    commits, notes = plan_pre_commit(root, pre_commit, is_project=is_project)
-    pushes, said = plan_pre_push(root, is_sent=is_sent_automatically(root, travel)) if is_project else ([], [])
+    commits, notes = git.plan_pre_commit(root, pre_commit, is_project=is_project)
+    pushes, said = (
+        git.plan_pre_push(root, is_sent=agreement.is_sent_automatically(root, travel)) if is_project else ([], [])
+    )
     return [*commits, *pushes], [*notes, *said]
 
 
@@ -279,14 +251,16 @@ def _plan_hooks(root: str, scope: str, part: str | None, agent: str | None) -> H
     return Hooks([settings], notes, has_settings=True)
 
 
-def _plan_files(root: str, summaries: bool | None, travel: CarryPlan, *, can_ask: bool) -> list[FileChange]:
+def _plan_files(root: str, summaries: bool | None, travel: agreement.CarryPlan, *, can_ask: bool) -> list[FileChange]:
     """Return the changes of what git reads and of the project's settings."""
-    changes = [git_file_change(root, name) for name in FILES]
-    if summaries is None and can_ask and is_choice_due(root):
-        for line in choice_lines(root):
+    changes = [git.git_file_change(root, name) for name in git.FILES]
+    if summaries is None and can_ask and project.is_choice_due(root):
+        for line in project.choice_lines(root):
             say(line)
-        summaries = click.confirm(QUESTION.format(travel=travel_word(root)), default=RECORDED_BY_DEFAULT, err=True)
-    of_project = project_change(root, summaries, travel.mode)
+        summaries = click.confirm(
+            project.QUESTION.format(travel=project.travel_word(root)), default=project.RECORDED_BY_DEFAULT, err=True
+        )
+    of_project = project.project_change(root, summaries, travel.mode)
     return [*changes, *([of_project] if of_project is not None else [])]
 
 
@@ -310,17 +284,23 @@ def _choose_carry(root: str, carry: str | None, *, asks: bool, fetches: bool) ->
 
 def _ask_for_refs(root: str) -> str | None:
     """Ask once whether ledgers travel in git refs; None where that is decided, or there is no remote to send to."""
-    remote = remote_to_offer(root)
+    remote = agreement.remote_to_offer(root)
     if remote is None:
         return None
-    say(WHO_READS.format(remote=remote))
-    if click.confirm(SEND.format(remote=remote), default=False, err=True):
+    say(agreement.WHO_READS.format(remote=remote))
+    if click.confirm(agreement.SEND.format(remote=remote), default=False, err=True):
         return REFS
     return TREE if meant_carry(root) is None else None
 
 
 def _lines(
-    changes: list[FileChange], config: list[Setting], root: str, commit: list[str], *, dry_run: bool, has_settings: bool
+    changes: list[FileChange],
+    config: list[git.Setting],
+    root: str,
+    commit: list[str],
+    *,
+    dry_run: bool,
+    has_settings: bool,
 ) -> Iterator[str]:
     due = [setting for setting in config if setting.before != setting.after]
     if dry_run:
@@ -335,16 +315,16 @@ def _lines(
     if config and all([setting.after is None for setting in config]):
         yield "changed    this clone's git config: merge and diff drivers removed, since git merges no file of a run"
     elif config:
-        stashes = [setting.key for setting in config if setting.key in STASHES and setting.after]
+        stashes = [setting.key for setting in config if setting.key in git.STASHES and setting.after]
         why = "since git refuses to pull over a changed ledger"
         switched = f", {' and '.join(stashes)} switched on, {why}" if stashes else ""
         yield f"{'changed' if due else 'unchanged':<9}  this clone's git config: merge and diff drivers{switched}"
     yield from place_lines(root)
     yield ""
-    is_shared = any([display_path(change.path, root) in FILES for change in changes])
+    is_shared = any([display_path(change.path, root) in git.FILES for change in changes])
     yield f"note: {_summaries_note(root) if is_shared else OF_ALL_PROJECTS}"
     if commit:
-        yield f"next: commit {join_names(commit)}, so that every clone has them"
+        yield f"next: commit {tracking.join_names(commit)}, so that every clone has them"
     if has_settings:
         yield "then: start a new session of the client, which reads its settings when it starts"
 
@@ -353,12 +333,13 @@ def _summaries_note(root: str) -> str:
     """Return what happens to summaries of compactions in this project, and how to change that."""
     if project_settings(root, {}).summaries:
         return (
-            f"summaries of compactions are recorded and {travel_word(root)}, secrets masked; "
+            f"summaries of compactions are recorded and {project.travel_word(root)}, secrets masked; "
             "`faber-ledger init --no-summaries` keeps them in the clone where they arose"
         )
     return (
         "summaries of compactions stay in the clone where they arose, under the git directory, secrets masked (without "
-        f"git they are not kept); `faber-ledger init --summaries` records them, so that they are {travel_word(root)}"
+        "git they are not kept); `faber-ledger init --summaries` records them, so that they are "
+        f"{project.travel_word(root)}"
     )
 
 
@@ -366,8 +347,8 @@ def _purpose(change: FileChange, root: str) -> str:
     if os.path.basename(change.path) in OF_HOOKS:
         return OF_HOOKS[os.path.basename(change.path)]
     path = display_path(change.path, root)
-    purpose = PURPOSES.get(path, "").format(travel=travel_word(root))
-    return purpose or describe_command(path) or describe_agent_file(path) or f"hooks {', '.join(HOOKS)}"
+    purpose = PURPOSES.get(path, "").format(travel=project.travel_word(root))
+    return purpose or project.describe_command(path) or describe_agent_file(path) or f"hooks {', '.join(HOOKS)}"
 
 
 def _path_warnings() -> Iterator[str]:
@@ -380,5 +361,5 @@ def _warnings(text: str, root: str, scope: str) -> Iterator[str]:
     if JsonText(text).value.get("disableAllHooks"):
         yield "these settings have `disableAllHooks`: the client runs no hooks until you remove it"
     path = display_path(settings_path(scope, root), root)
-    if scope == "project" and is_ignored(root, path):
+    if scope == "project" and tracking.is_ignored(root, path):
         yield f"git ignores {path}: other clones and worktrees lack the hooks; `--scope user` reaches all of yours"

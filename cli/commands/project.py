@@ -1,23 +1,16 @@
-"""`faber-ledger project`: write the two blocks of state.json from the log, or check them."""
+"""`faber-ledger project`: write the two blocks of state.json from the log."""
 
-from __future__ import annotations
-
-import json
 import os
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from faber_ledger.cli.ui.output import json_option, say, show
-from faber_ledger.cli.ui.which_run import recheck_under_lock, run_argument, run_to_project, run_with_ledger
+from faber_ledger.cli.ui.which_run import run_argument, run_to_project
 from faber_ledger.cli.ui.words import publishing_hint
 from faber_ledger.ledger.clock import now
-from faber_ledger.ledger.command_errors import ProjectionDiffers
-from faber_ledger.projections.difference import find_difference
-from faber_ledger.projections.fold import blocks_of
 from faber_ledger.recording.recording import record_before_projecting
-from faber_ledger.runs import state_file, state_write
+from faber_ledger.runs import state_write
 from faber_ledger.runs.conflicts import check_not_in_conflict
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.projecting import reproject, restore_backup
@@ -26,31 +19,25 @@ from faber_ledger.runs.run import Run
 from faber_ledger.runs.sent import Sent
 from faber_ledger.runs.tree_note import TreeNote
 
-if TYPE_CHECKING:
-    from faber_ledger.projections.difference import Difference
-
 
 @click.command(short_help="Write state.json's two blocks from the log.")
 @run_argument
-@click.option("--check", is_flag=True, help="Write nothing; exit 21 if state.json differs, and say where.")
 @click.option("--rebuild", is_flag=True, help="Fold the whole log, even if state.json shows it already.")
 @click.option("--restore", is_flag=True, help="Replace a broken state.json with its newest readable backup.")
 @json_option
-def project(run: str | None, check: bool, rebuild: bool, restore: bool, as_json: bool) -> int:
+def project(run: str | None, rebuild: bool, restore: bool, as_json: bool) -> None:
     """Write the blocks `sessions` and `context_metadata` of state.json from RUN's log (default: the active run).
 
     \b
-    Example: faber-ledger project --check
+    Example: faber-ledger project --rebuild
     Exit codes: 0 done; 1 a file cannot be read or written; 2 wrong usage;
-    10 no such run or ledger; 11 locked; 12 newer format; 20 the ledger is damaged;
-    21 state.json differs (--check).
+    10 no such run or ledger; 11 locked; 12 newer format; 20 the ledger is damaged.
     """
-    if sum([check, rebuild, restore]) > 1:
-        raise click.UsageError("Give one of --check, --rebuild and --restore.")
-    chosen = run_with_ledger(run) if check else run_to_project(run, needs_ledger=not restore)
-    result = _check_run(chosen) if check else _project_run(chosen, rebuild=rebuild, restore=restore)
+    if rebuild and restore:
+        raise click.UsageError("Give one of --rebuild and --restore.")
+    chosen = run_to_project(run, needs_ledger=not restore)
+    result = _project_run(chosen, rebuild=rebuild, restore=restore)
     show(result, _lines(chosen, result), as_json=as_json)
-    return ProjectionDiffers.exit_code if result["outcome"] == "differs" else 0
 
 
 def _forget_sent(run: Run) -> None:
@@ -93,40 +80,8 @@ def _project_run(run: Run, *, rebuild: bool, restore: bool) -> dict[str, Any]:
     return {"run_id": run.run_id, "outcome": "unchanged"}
 
 
-def _check_run(run: Run) -> dict[str, Any]:
-    found = recheck_under_lock(run, lambda: list(_differences(run)))
-    if not found:
-        return {"run_id": run.run_id, "outcome": "agrees"}
-    note = TreeNote(run)
-    why = why_not_published(run, state_file.read_state(run).value, note)
-    with read_log(run) as log:
-        is_behind = note.heads != log.heads_text()
-    if why is not None and is_behind:  # else somebody has changed what was published
-        return {"run_id": run.run_id, "outcome": "not_published", "why": why}
-    return {"run_id": run.run_id, "outcome": "differs", **found[0]}
-
-
-def _differences(run: Run) -> Iterator[Difference]:
-    """Return the first event and field in which log and state.json differ, if they do."""
-    found = blocks_of(state_file.read_state(run).value)
-    with read_log(run) as log:
-        differs = find_difference(log.stream, found)
-    if differs is not None:
-        yield differs
-
-
 def _lines(run: Run, result: dict[str, Any]) -> list[str]:
     run_id, outcome = run.run_id, result["outcome"]
-    if outcome == "differs":
-        event = result["event"]
-        where = f"event {event['seq']} {event['id']} ({event['event']['type']})" if event else "no event of the log"
-        return [
-            f"{run_id}: {result['field']} differs",
-            f"  the log says:        {json.dumps(result['expected'], ensure_ascii=False)}",
-            f"  state.json says:     {json.dumps(result['found'], ensure_ascii=False)}",
-            f"  decided by:          {where}",
-            f"  hint: run `faber-ledger verify {run_id}`; if it is sound, `faber-ledger project {run_id} --rebuild`",
-        ]
     if outcome == "made":
         return [
             f"{run_id}: state.json was missing and was created; the log does not know: {', '.join(result['unknown'])}",
@@ -136,7 +91,6 @@ def _lines(run: Run, result: dict[str, Any]) -> list[str]:
         hint = publishing_hint(run, TreeNote(run))
         return [f"{run_id}: nothing is written, since {result['why']}; {hint}"]
     words = {
-        "agrees": "state.json shows what the log says",
         "written": "sessions and context_metadata written from the log",
         "unchanged": "state.json already shows what the log says",
         "restored": f"state.json restored from {result.get('backup')}, "

@@ -13,22 +13,11 @@ import click
 
 from faber_ledger.cli.reports.loading import look_elsewhere
 from faber_ledger.cli.reports.reconstitution import boxed_lines, brief_lines
-from faber_ledger.cli.ui.output import (
-    ask_number,
-    documents_codes,
-    json_option,
-    json_text,
-    say_lines,
-    show,
-    tell,
-    tell_lines,
-    warn_lines,
-    warn_of,
-)
+from faber_ledger.cli.ui import output
 from faber_ledger.cli.ui.which_run import run_argument, run_to_load, warn_if_kept
 from faber_ledger.context.body import COMMAND_BUDGET
 from faber_ledger.context.position import render_position
-from faber_ledger.context.reconstitution.content import PARTS, read_known, render_content
+from faber_ledger.context.reconstitution.content import PARTS, Sources, read_known, render_content
 from faber_ledger.context.reconstitution.faber_files import build_input
 from faber_ledger.context.reconstitution.journal import Journal, says_something
 from faber_ledger.context.reconstitution.steps import load_state, reconstitute_context, run_not_found
@@ -50,7 +39,6 @@ from faber_ledger.runs.run import Run, find_root
 from faber_ledger.runs.settings import read_user_config
 
 if TYPE_CHECKING:
-    from faber_ledger.context.reconstitution.content import Sources
     from faber_ledger.context.workflow import Workflow
     from faber_ledger.ledger.events import ContextReconstituted, Finding
     from faber_ledger.runs.progress import ResumePoint
@@ -64,7 +52,7 @@ RETRIES = {  # the options between the first and the last
 
 
 @click.command(short_help="Reconstitute the context of a run.")
-@documents_codes
+@output.documents_codes
 @run_argument
 @click.option("--for", "reader", type=click.Choice(["build"]), help="Print only the build skill's input.")
 @click.option(
@@ -82,7 +70,7 @@ RETRIES = {  # the options between the first and the last
     metavar="N",
     help="How much to print before the report, in UTF-16 code units.",
 )
-@json_option
+@output.json_option
 def reconstitute(
     run: str | None, reader: str | None, skip: tuple[str, ...], only: tuple[str, ...], budget: int, as_json: bool
 ) -> None:
@@ -97,15 +85,15 @@ def reconstitute(
     """
     if only and (as_json or reader):
         raise click.UsageError("--only chooses what the text has: give it without --json and --for.")
-    meant = _find_run(run, (lambda line: None) if as_json or reader else tell)
+    meant = _find_run(run, (lambda line: None) if as_json or reader else output.tell)
     report: list[str] = []
-    journal = Journal(report.append, warn_lines, partial(_choose, skip))
+    journal = Journal(report.append, output.warn_lines, partial(_choose, skip))
     has_content, has_report = not (as_json or reader or only == (REPORT,)), not only or REPORT in only
     config = read_user_config()
     try:
         state = load_state(meant)
         elsewhere = look_elsewhere(meant, state) if has_content else None
-        known = read_known(meant, elsewhere, client_of(os.environ), warn_of)
+        known = read_known(meant, elsewhere, client_of(os.environ), output.warn_of)
         known["before"] += describe_other_runs(meant, state) if has_content else []
         context = reconstitute_context(meant, state, config, journal, known)
     except (click.Abort, KeyboardInterrupt, LedgerError) as error:
@@ -115,7 +103,7 @@ def reconstitute(
         _record(meant, _fact(context, context["resume_point"], journal.findings))
     if reader:
         data: Any = build_input(context["session_summary"], context["current_phase"], known["summaries"])
-        show(data, json_text(data).split("\n"), as_json=as_json)
+        output.show(data, output.json_text(data).split("\n"), as_json=as_json)
         return
     more = {"notes": known["notes"], "ledger_summaries": known["summaries"], "findings": journal.findings}
     if has_content:
@@ -124,10 +112,10 @@ def reconstitute(
             meant, state, workflow=workflow, before=[] if is_over else known["before"], asked_at=now()
         )
         sources: Sources = {"context": context, "state": state, "position": position, "known": known}
-        tell_lines(render_content(sources, budget=budget, only=only))
+        output.tell_lines(render_content(sources, budget=budget, only=only))
     summaries = filter(says_something, [*boxed_lines(context, known), *brief_lines(context, known)])
     lines = [*report, *summaries] if has_report else []
-    show({**context, **more}, ["", *lines] if has_content and has_report else lines, as_json=as_json)
+    output.show({**context, **more}, ["", *lines] if has_content and has_report else lines, as_json=as_json)
 
 
 def _find_run(run: str | None, log: Callable[[str], None]) -> Run:
@@ -144,7 +132,7 @@ def _find_run(run: str | None, log: Callable[[str], None]) -> Run:
 def _stop(run: Run, journal: Journal, error: BaseException, report: list[str]) -> None:
     """Print how far a reconstitution came, and record what it found."""
     if report:
-        show(None, report, as_json=False)
+        output.show(None, report, as_json=False)
     if isinstance(error, LedgerError):
         error.data |= {"block": error.block, "findings": journal.findings}
     if journal.findings and not lacks_ledger(run):
@@ -157,15 +145,15 @@ def _choose(skip: tuple[str, ...], code: str, question: str, options: list[str])
     Raises ChoiceNeeded without a terminal.
     """
     if SKIPPED[code] in skip:
-        warn_lines(question.partition("\n\n")[0])
+        output.warn_lines(question.partition("\n\n")[0])
         return 1
     if not sys.stdin.isatty():
         ways = [f"run it again with --skip {SKIPPED[code]}", *RETRIES.get(code, ()), "end the workflow here"]
         hint = f"ask the user; {'; '.join([f'option {number}: {way}' for number, way in enumerate(ways, 1)])}"
         block = f"{question}\n\nhint: {hint}"
         raise ChoiceNeeded(question.partition("\n")[0], hint=hint, block=block, data={"options": options})
-    say_lines(question)
-    return ask_number(len(options))
+    output.say_lines(question)
+    return output.ask_number(len(options))
 
 
 def _find_workflow(run: Run, state: dict[str, Any], plugin_roots: list[str]) -> Workflow | None:
@@ -190,7 +178,6 @@ def _fact(state: dict[str, Any], point: ResumePoint | None, findings: list[Findi
 
 def _record_stop(run: Run, journal: Journal) -> None:
     """Record what was found before an ERROR ended the reconstitution, including the ERROR."""
-    journal.finish()
     try:
         state = load_state(run)
     except LedgerError:
@@ -202,10 +189,10 @@ def _record_stop(run: Run, journal: Journal) -> None:
 def _record(run: Run, event: ContextReconstituted) -> None:
     """Record the reconstitution; a ledger that cannot be used is only a warning."""
     try:
-        with record_or_leave(run, at=now(), writer=writer_of(run.root), warn=warn_of) as recording:
+        with record_or_leave(run, at=now(), writer=writer_of(run.root), warn=output.warn_of) as recording:
             recording.append([{"event": event, "client": client_of(os.environ)}])
     except (LedgerError, sqlite3.DatabaseError, OSError) as error:
-        warn_lines(
+        output.warn_lines(
             f"⚠️ WARNING: Reconstitution not recorded\nError: {one_line(error)}\n"
             f"Note: Run `faber-ledger verify {run.run_id}`"
         )

@@ -1,7 +1,5 @@
 """`faber-ledger redact`: remove an event's payload from the log, or put it back."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import sys

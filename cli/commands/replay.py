@@ -1,33 +1,21 @@
 """`faber-ledger replay`: show a run's sessions, its events with what each changed, or how it was at a moment."""
 
-from __future__ import annotations
-
 import click
 
-from faber_ledger.cli.reports.replay import EventFilter, Replay, state_at
-from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_long, show_streamed
+from faber_ledger.cli.reports.replay import Replay, state_at
+from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_long
 from faber_ledger.cli.ui.which_event import MOMENT, find_session, parse_moment
 from faber_ledger.cli.ui.which_run import run_argument, run_with_ledger
 
 
 @click.command(short_help="Show a run's sessions, what each event changed, or a moment.")
 @run_argument
-@click.option("--events", is_flag=True, help="Also show each event with what it changed, as --from and --to do.")
+@click.option("--events", is_flag=True, help="Also show each event with what it changed.")
 @click.option("--at", metavar=MOMENT, help="Only the state at a moment.")
-@click.option("--from", "start", metavar=MOMENT, help="Show the events from this moment on.")
-@click.option("--to", "end", metavar=MOMENT, help="Show the events up to this moment.")
 @click.option("--session", metavar="ID", help="One session: its id, its beginning or last part, or its client's id.")
 @no_pager_option
 @json_option
-def replay(
-    run: str | None,
-    events: bool,
-    at: str | None,
-    start: str | None,
-    end: str | None,
-    session: str | None,
-    as_json: bool,
-) -> None:
+def replay(run: str | None, events: bool, at: str | None, session: str | None, as_json: bool) -> None:
     """Show the sessions of RUN (default: the active run): when and where each ran, what it completed and loaded.
 
     A moment is a seq (0: before the first event), an event's id or its beginning, or a time with its zone.
@@ -37,20 +25,15 @@ def replay(
     Exit codes: 0 done; 2 wrong usage; 10 no such run, ledger, event or session, or several with that
     name; 12 newer format; 20 the ledger is damaged.
     """
-    if at is not None and (events, start, end, session) != (False, None, None, None):
-        raise click.UsageError("--at cannot be combined with --events, --from, --to and --session")
+    if at is not None and (events or session is not None):
+        raise click.UsageError("--at cannot be combined with --events and --session")
     chosen = run_with_ledger(run)
     if at is not None:
         data, lines = state_at(chosen, parse_moment(chosen, at))
         show(data, lines, as_json=as_json)
         return
-    wanted = EventFilter(
-        start=parse_moment(chosen, start) if start is not None else None,
-        end=parse_moment(chosen, end) if end is not None else None,
-        session=find_session(chosen, session),
-    )
+    found = Replay(chosen, find_session(chosen, session))
     if as_json:
-        show_streamed(Replay(chosen, wanted).data())
+        show(found.data(), [], as_json=True)
     else:
-        has_events = events or start is not None or end is not None
-        show_long(lambda: Replay(chosen, wanted).lines(has_events=has_events))
+        show_long(lambda: found.lines(has_events=events))

@@ -1,7 +1,5 @@
 """`faber-ledger resolve`: resolve the conflicts of runs' files that a merge left in the index."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`faber-ledger run finish`: complete a run whose Release phase is completed."""
 
-from __future__ import annotations
-
 import os
 
 import click

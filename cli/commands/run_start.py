@@ -1,7 +1,5 @@
 """`faber-ledger run start` and `run resume`; `workflow-run` is the requirement documents' name for both."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -11,7 +9,6 @@ from typing import Any
 import click
 
 from faber_ledger.cli.reports.run_list import check_is_new, find_here, is_lacking, position_lines
-from faber_ledger.cli.setup.hooks import describe_lacking
 from faber_ledger.cli.sync.agreement import find_work_at_remote
 from faber_ledger.cli.sync.arrival import bring_run_from_refs
 from faber_ledger.cli.ui.git_words import hint_to_ask
@@ -54,6 +51,7 @@ from faber_ledger.runs.settings import project_settings, read_user_config
 DEFAULT_WORKFLOW = "fractary-faber:default"
 CANCELLED = "Workflow start cancelled. Use separate worktrees for concurrent workflows."
 NOT_LOADED = "The session on it has begun, without its context: run `faber-ledger session-load` to load it."
+NO_HOOKS = "A client has not all hooks there: `faber-ledger doctor`, run there, says what to do."
 ENTER_W = "Enter w to create that worktree and start there."
 ADD_YES = "Add --yes to take over this worktree."
 ADD_OPTION = "Add --worktree to create that worktree and start there, or --yes to take over this one."
@@ -194,7 +192,7 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
         lines = [
             f"✓ Worktree created: {creation.shorten_path(own.folder)} (branch {own.branch})",
             *_start_lines(started, plan),
-            *describe_lacking(own.root, list_unanswered(own.root)),
+            *([NO_HOOKS] if list_unanswered(own.root) else []),
             f"Next: cd {quote_word(creation.shorten_path(own.root))}, and start the client there",
         ]
         made = {"path": own.folder, "branch": own.branch}

@@ -1,7 +1,5 @@
 """`faber-ledger seal`: make a run ready for a commit: absorbed, verified, projected, published and staged."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

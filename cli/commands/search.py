@@ -1,7 +1,5 @@
 """`faber-ledger search`: find words in what runs recorded: those of this clone, or all of the team's server."""
 
-from __future__ import annotations
-
 import os
 
 import click

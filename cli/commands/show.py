@@ -1,7 +1,5 @@
 """`faber-ledger show`: everything about one event, session or artifact."""
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Any

@@ -1,7 +1,5 @@
 """`faber-ledger sync`: exchange runs with their git refs, and with the team's server."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sqlite3

@@ -1,7 +1,5 @@
 """`faber-ledger timeline`: draw a run as one page, with a chart and a table of its events."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """`faber-ledger uninstall`: remove what `init` added, and nothing else."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -9,16 +7,8 @@ from typing import NamedTuple
 
 import click
 
+from faber_ledger.cli.setup import git
 from faber_ledger.cli.setup.agents import folders_of_user, list_agents, remove_agent_hooks
-from faber_ledger.cli.setup.git import (
-    FILES,
-    LINES,
-    Setting,
-    git_file_change,
-    hook_change,
-    make_settings,
-    settings_to_remove,
-)
 from faber_ledger.cli.setup.hooks import settings_removal
 from faber_ledger.cli.setup.project import remove_commands, summaries_removal
 from faber_ledger.cli.setup.tracking import join_names, names_to_commit
@@ -88,7 +78,7 @@ class Plan(NamedTuple):
     """What is removed; `local` are files of this machine."""
 
     changes: list[FileChange]
-    config: list[Setting]
+    config: list[git.Setting]
     local: list[str]
     is_cached: bool
 
@@ -102,15 +92,15 @@ def _plan(root: str) -> Plan:
     setting = summaries_removal(root) if known_project(root) is None else None
     changes = [
         *([setting] if setting is not None else []),
-        *[git_file_change(root, name, remove=True) for name in FILES],
+        *[git.git_file_change(root, name, remove=True) for name in git.FILES],
     ]
     top = top_of(root)
     if top is None:
         return Plan(changes, [], [], is_cached=False)
-    hooks = [hook_change(root, top, name, remove=True) for name in LINES]
+    hooks = [git.hook_change(root, top, name, remove=True) for name in git.LINES]
     return Plan(
         [*changes, *[hook for hook in hooks if hook.action != "unchanged"]],
-        settings_to_remove(root),
+        git.settings_to_remove(root),
         _local_files(root),
         is_cached=has_text_cache(root),
     )
@@ -118,7 +108,7 @@ def _plan(root: str) -> Plan:
 
 def _remove(root: str, plan: Plan) -> None:
     make_changes(plan.changes)
-    make_settings(root, plan.config)
+    git.make_settings(root, plan.config)
     disk.remove(path_in_clone(root, CONSENT) or "")
     if plan.is_cached:
         remove_text_cache(root)

@@ -1,7 +1,5 @@
 """`faber-ledger verify`: everything that is wrong with a run's log, and whether state.json agrees with it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 

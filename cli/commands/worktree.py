@@ -1,7 +1,5 @@
 """`faber-ledger worktree`: list the worktrees of this clone and their runs, and remove those that are done."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from typing import Any

@@ -1,24 +1,13 @@
 """What git does with a run's files, and how ledgers travel."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator
 
-from faber_ledger.cli.doctor.finding import Finding, Fix, file_fix
+from faber_ledger.cli.doctor.finding import Finding
 from faber_ledger.cli.doctor.patient import Patient
 from faber_ledger.cli.setup import tracking
-from faber_ledger.cli.setup.git import (
-    CACHE,
-    DRIVER,
-    IGNORE_FILE,
-    STASHES,
-    Setting,
-    git_file_change,
-    make_settings,
-    settings_to_make,
-)
+from faber_ledger.cli.setup.git import CACHE, DRIVER, IGNORE_FILE, STASHES, git_file_change, settings_to_make
 from faber_ledger.cli.worktrees.git import HINT_NO_WORK_TREE, run_git_without_variables
 from faber_ledger.files.change import without_block
 from faber_ledger.files.text import quote_word
@@ -72,12 +61,11 @@ def check_drivers(patient: Patient) -> Iterator[Finding]:
     if not patient.has_git:
         return
     due = [one for one in settings_to_make(patient.root) if one.before != one.after]
-    fix = _git_config_fix(patient, due)
     missing = [one.key for one in due if one.after is not None and one.key != CACHE]
     for keys, harm in DRIVERS:
         lacks = [key for key in keys if key in missing]
         if lacks:
-            yield Finding("warning", f"this clone's git lacks {', '.join(lacks)}: {harm}", GIT_ONLY, fix)
+            yield Finding("warning", f"this clone's git lacks {', '.join(lacks)}: {harm}", GIT_ONLY)
 
 
 def check_lines(patient: Patient) -> Iterator[Finding]:
@@ -92,11 +80,7 @@ def check_lines(patient: Patient) -> Iterator[Finding]:
             continue
         are_there = change.before is not None and without_block(change.before) != change.before
         fault = "differ from this version's" if are_there else "are missing"
-        yield Finding("warning", f"our lines in {name} {fault}: {harm}", GIT_ONLY, _lines_fix(patient.root, name))
-
-
-def _lines_fix(root: str, name: str) -> Fix:
-    return file_fix(root, lambda: git_file_change(root, name), "put our lines")
+        yield Finding("warning", f"our lines in {name} {fault}: {harm}", GIT_ONLY)
 
 
 def check_travels(patient: Patient) -> Iterator[Finding]:
@@ -144,11 +128,3 @@ def check_carry(patient: Patient) -> Iterator[Finding]:
         sent = Sent(run)
         if sent.problem and has_log(run):
             yield Finding("warning", f"{run.run_id} was not sent: {sent.problem}", "run `faber-ledger sync`")
-
-
-def _git_config_fix(patient: Patient, due: list[Setting]) -> Fix:
-    return Fix(
-        "register the merge and diff drivers, and autoStash, in this clone's git config",
-        lambda: make_settings(patient.root, due),
-        lambda: [one.command for one in due],
-    )

@@ -1,7 +1,5 @@
 """The hooks: installed once and in a form that works, the program that they run, and what they have left."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -9,10 +7,10 @@ import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from faber_ledger.cli.doctor.finding import Finding, file_fix
+from faber_ledger.cli.doctor.finding import Finding
 from faber_ledger.cli.doctor.patient import Patient
 from faber_ledger.cli.setup.agents import list_agents, list_unreviewed
-from faber_ledger.cli.setup.hooks import describe_agents_alone, describe_both, describe_idle, settings_change
+from faber_ledger.cli.setup.hooks import describe_agents_alone, describe_both, describe_idle
 from faber_ledger.cli.ui.changes import display_path
 from faber_ledger.cli.ui.words import plural
 from faber_ledger.files.json_text import JsonText
@@ -97,10 +95,7 @@ def _describe_lacking(patient: Patient, left: list[str], plugins: list[client_pl
     named = "" if scope == "project" else f" --scope {scope}"
     what = "no hook is installed" if len(left) == len(HOOKS) else f"no hook is installed for {', '.join(left)}"
     hint = f"run `faber-ledger init{named}`, then start a new session of the client"
-    fix = None
-    if not [*client_settings.unreadable_settings(patient.root)]:
-        fix = file_fix(patient.root, lambda: settings_change(patient.root, scope), "put the missing hooks")
-    return Finding("warning", f"{what}: what the client does is not recorded", hint, fix)
+    return Finding("warning", f"{what}: what the client does is not recorded", hint)
 
 
 def check_once(patient: Patient) -> Iterator[Finding]:

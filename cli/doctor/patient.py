@@ -25,7 +25,6 @@ from faber_ledger.runs.settings import Settings, project_settings
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
 
-
 MOST_RUNS = 1_000
 MOST_VERIFIED = 200  # logs; `verify --all` checks all
 NEWEST = 200  # events, among which the newest deliveries are looked for

@@ -1,7 +1,5 @@
 """The runs: their permissions and backups, which one is active, what was set aside, what `verify` finds."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterator

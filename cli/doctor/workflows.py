@@ -1,7 +1,5 @@
 """The workflows of unfinished runs and what they require, and the configuration of project and user."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The timeline's chart as SVG: time to scale, long pauses folded, and labels that fit."""
 
-from __future__ import annotations
-
 import html
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """The versions of a file on disk and in git's history, and the content among them that a load gave the agent."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The summaries at the end of a reconstitution, boxed and brief (RECON, 0.8 and Context Summary)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

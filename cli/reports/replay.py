@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.ui.event_words import line_of
 from faber_ledger.cli.ui.progress import progress, track_progress
@@ -12,15 +12,8 @@ from faber_ledger.cli.ui.which_event import Moment
 from faber_ledger.cli.ui.words import change_data, change_line, plural, session_data, session_table
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.queries import EventQuery, find_events
+from faber_ledger.projections import fold
 from faber_ledger.projections.difference import apply_event
-from faber_ledger.projections.fold import (
-    Projector,
-    artifacts_in_context,
-    current_session,
-    empty,
-    entry_of,
-    session_history,
-)
 from faber_ledger.projections.history import Agents, SessionSummary, summarize_sessions
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run
@@ -31,24 +24,10 @@ if TYPE_CHECKING:
     from faber_ledger.projections.fold import Blocks
 
 
-class EventFilter(NamedTuple):
-    """Which events to show; None means no limit."""
-
-    start: Moment | None = None
-    end: Moment | None = None
-    session: str | None = None
-
-    def has(self, recorded: Recorded) -> bool:
-        """Return whether an event is at or after the start, and of the session; `PastEvents` knows the end."""
-        if self.start is not None and not self.start.is_reached_by(recorded):
-            return False
-        return self.session is None or self.session in (recorded["event"].get("session_id"), recorded["client"])
-
-
 class PastEvents:
-    """The events of a log that had happened at a moment (None is now), with the phase and step that they named last."""
+    """The events of a log that had happened at a moment, with the phase and step that they named last."""
 
-    def __init__(self, moment: Moment | None) -> None:
+    def __init__(self, moment: Moment) -> None:
         self.moment = moment
         self.count = 0
         self.last: Recorded | None = None
@@ -59,7 +38,7 @@ class PastEvents:
 
     def has(self, recorded: Recorded) -> bool:
         """Return whether an event had happened, and count it; call it once for each event, in order."""
-        if self.moment is not None and not self.moment.has(recorded):
+        if not self.moment.has(recorded):
             self._later = True
             return False
         self.count += 1
@@ -74,7 +53,7 @@ class PastEvents:
     @property
     def is_over(self) -> bool:
         """Return whether no later event can be in it: after a position none can be, after a time one still may."""
-        return self.moment is not None and self.moment.seconds is None and self._later
+        return self.moment.seconds is None and self._later
 
 
 # Session by session, or event by event
@@ -84,33 +63,31 @@ NO_SESSION = "no session yet: --events shows what happened"
 
 
 class Replay:
-    """One reading of a log: yields the chosen events, and keeps the blocks after the last one."""
+    """One reading of a log: yields its events, or those of a `session`, and keeps the blocks after the last one."""
 
-    def __init__(self, run: Run, chosen: EventFilter) -> None:
+    def __init__(self, run: Run, session: str | None) -> None:
         self.run = run
-        self.chosen = chosen
-        self.projector = Projector(empty())
-        self.past = PastEvents(chosen.end)
+        self.session = session
+        self.projector = fold.Projector(fold.empty())
+        self.agents = Agents()
 
     def events(self) -> Iterator[tuple[Recorded, list[Change]]]:
         """Yield each chosen event with the fields that it changed."""
         with progress(self.run, "replaying", is_printing=True) as advance:
             for recorded in track_progress(find_events(partial(read_log, self.run), EventQuery()), advance):
-                if self.past.has(recorded):
-                    if self.chosen.has(recorded):
-                        yield recorded, apply_event(self.projector, recorded)
-                    else:
-                        self.projector.apply(recorded)
-                elif self.past.is_over:
-                    break
+                self.agents.note(recorded)
+                if self.session in (None, recorded["event"].get("session_id"), recorded["client"]):
+                    yield recorded, apply_event(self.projector, recorded)
+                else:
+                    self.projector.apply(recorded)
 
     def sessions(self) -> Iterator[SessionSummary]:
         """Yield the sessions known after the last event, or only the chosen one; ask once `events` is exhausted."""
-        wanted, clients = self.chosen.session, set()
+        wanted, clients = self.session, set()
         if wanted is not None:
             found = find_events(partial(read_log, self.run), EventQuery(session=wanted, types=("session_started",)))
             clients = {recorded["event"].get("session_id") for recorded in found}
-        for session in summarize_sessions(self.projector.blocks, self.past.agents):
+        for session in summarize_sessions(self.projector.blocks, self.agents):
             if wanted is None or session["session_id"] == wanted or session["session_id"] in clients:
                 yield session
 
@@ -123,16 +100,16 @@ class Replay:
                 yield line_of(recorded)
                 yield from [f"         {change_line(change)}" for change in changed]
         if not count:
-            yield "no event" if self.chosen != EventFilter() else "the log is empty: nothing has happened yet"
+            yield "no event" if self.session is not None else "the log is empty: nothing has happened yet"
         lines = list(session_table(self.sessions))
         if has_events and lines:
             yield ""
         yield from lines or ([] if has_events or not count else [NO_SESSION])
 
-    def data(self) -> dict[str, Iterator[dict[str, Any]]]:
-        """Return the same as two lists, `events` and `sessions`; iterate over them in this order."""
-        events = ({**recorded, "changes": [*map(change_data, changed)]} for recorded, changed in self.events())
-        return {"events": events, "sessions": map(session_data, self.sessions())}
+    def data(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the same as two lists, `events` and `sessions`."""
+        events = [{**recorded, "changes": [*map(change_data, changed)]} for recorded, changed in self.events()]
+        return {"events": events, "sessions": [*map(session_data, self.sessions())]}
 
 
 # At a moment
@@ -140,7 +117,7 @@ class Replay:
 
 def state_at(run: Run, moment: Moment) -> tuple[dict[str, Any], Iterator[str]]:
     """Return the state at a moment, as data and as lines for people."""
-    past, projector = PastEvents(moment), Projector(empty())
+    past, projector = PastEvents(moment), fold.Projector(fold.empty())
     with read_log(run) as log, progress(run, "replaying") as advance:
         for recorded in track_progress(log.stream(), advance):
             if past.has(recorded):
@@ -164,8 +141,7 @@ def state_at(run: Run, moment: Moment) -> tuple[dict[str, Any], Iterator[str]]:
 
 
 def _lines_at(past: PastEvents, blocks: Blocks) -> Iterator[str]:
-    moment = past.moment
-    time = f"{utc_text(moment.seconds)}: " if moment is not None and moment.seconds is not None else ""
+    time = f"{utc_text(past.moment.seconds)}: " if past.moment.seconds is not None else ""
     if past.last is None:
         yield f"{time}before the first event: nothing had happened yet"
         return
@@ -185,8 +161,8 @@ def _session_lines(sessions: Callable[[], Iterator[SessionSummary]]) -> Iterator
 
 def _state_lines(blocks: Blocks) -> Iterator[str]:
     """Yield what the blocks say, in a few lines."""
-    current = current_session(blocks)
-    entry = entry_of(blocks, current) if current else None
+    current = fold.current_session(blocks)
+    entry = fold.entry_of(blocks, current) if current else None
     environment = entry.get("environment") if entry else None
     host = environment.get("hostname") if isinstance(environment, dict) else None
     since = f" on {host or 'unknown'}, since {entry.get('started_at') or 'unknown'}" if entry else ""
@@ -194,8 +170,8 @@ def _state_lines(blocks: Blocks) -> Iterator[str]:
     metadata = blocks.get("context_metadata")
     count = metadata.get("reload_count") if isinstance(metadata, dict) else 0
     reloads = count if isinstance(count, int) else 0  # an older tool may have written anything
-    yield f"history:  {plural(len(session_history(blocks)), 'session')}, {plural(reloads, 'reload')}"
-    loads = artifacts_in_context(blocks)
+    yield f"history:  {plural(len(fold.session_history(blocks)), 'session')}, {plural(reloads, 'reload')}"
+    loads = fold.artifacts_in_context(blocks)
     yield "context:" if loads else "context:  nothing"
     for load in loads:
         yield f"  {load.get('artifact_id')}, loaded {load.get('loaded_at')} from {load.get('source')}"

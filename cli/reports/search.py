@@ -198,18 +198,15 @@ def state_texts(state: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
     What is nested deeper than `MAX_DEPTH` is left out.
     """
-    waiting: list[tuple[str, Any, int]] = [(name, value, 1) for name, value in state.items() if name not in NAMES]
-    waiting.reverse()
-    while waiting:
-        path, value, depth = waiting.pop()
-        if isinstance(value, str):
-            yield path, value
-            continue
-        if depth == MAX_DEPTH:
-            continue
-        if isinstance(value, dict):
-            inner = [(f"{path}.{name}", item, depth + 1) for name, item in value.items()]
-        else:
-            items = value if isinstance(value, list) else []
-            inner = [(f"{path}[{number}]", item, depth + 1) for number, item in enumerate(items)]
-        waiting.extend(reversed(inner))
+    for name, value in state.items():
+        yield from _texts_in(value, name, 1) if name not in NAMES else ()
+
+
+def _texts_in(value: object, path: str, depth: int) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield path, value
+    elif depth < MAX_DEPTH:
+        members = [(f".{name}", item) for name, item in value.items()] if isinstance(value, dict) else []
+        items = [(f"[{number}]", item) for number, item in enumerate(value)] if isinstance(value, list) else []
+        for place, item in members or items:
+            yield from _texts_in(item, path + place, depth + 1)

@@ -10,19 +10,18 @@ from faber_ledger.cli.reports.loading import Loading
 from faber_ledger.cli.ui.words import ago
 from faber_ledger.context import selection
 from faber_ledger.context.artifact import COMMAND_TYPES, ArtifactError
-from faber_ledger.context.artifact_command import fill_program
 from faber_ledger.context.body import described, kilobytes, named_in_hint
 from faber_ledger.context.failures import describe_failure, describe_large
+from faber_ledger.context.reload import Reload
 from faber_ledger.context.selection import MAX_QUOTED
 from faber_ledger.context.workflow import SHIPPED
 from faber_ledger.files.text import escape, one_line
-from faber_ledger.ledger.disk import FileRefused, folder_around
 from faber_ledger.projections.fold import entry_of, session_history
 
 if TYPE_CHECKING:
     from faber_ledger.context.artifact import Loaded, Surroundings
     from faber_ledger.context.body import Given
-    from faber_ledger.context.reload import Failed, Reload
+    from faber_ledger.context.reload import Failed
     from faber_ledger.context.workflow import Artifact
     from faber_ledger.projections.fold import Blocks
 
@@ -263,7 +262,7 @@ def dry_lines(loading: Loading, result: Reload, given_bytes: int) -> Iterator[st
         if is_pointer and action == LOAD:
             mark, action = "⊘", f"SKIP ({NOT_GIVEN['pointer']})"
         actions.append(action)
-        yield from _dry_artifact(artifact, outcomes[name], mark, action, loading, result, surroundings)
+        yield from _dry_artifact(artifact, outcomes[name], mark, action, loading, result)
     count, failing = actions.count(LOAD), actions.count(FAIL)
     skipped = f"{len(actions) - count - failing} skipped"
     would_fail = f", {failing} would fail" if failing else ""
@@ -311,82 +310,34 @@ def _action(
 
 
 def _dry_artifact(
-    artifact: Artifact,
-    outcome: Loaded | ArtifactError,
-    mark: str,
-    action: str,
-    loading: Loading,
-    result: Reload,
-    surroundings: Surroundings,
+    artifact: Artifact, outcome: Loaded | ArtifactError, mark: str, action: str, loading: Loading, result: Reload
 ) -> Iterator[str]:
     is_command = artifact["type"] in COMMAND_TYPES
-    size = None if _is_deferred(outcome) else _file_size(outcome)
     yield f"  {mark} {artifact['id']}"
     yield f"    Type: {artifact['type']}"
     if is_command:
         yield f"    Command: {artifact['command'] or '-'}"
-        yield f"    Runs: {_program(outcome, surroundings)}"
     else:
+        resolved = outcome.resolved if isinstance(outcome, ArtifactError) else outcome["resolved"]
         yield f"    Path: {artifact['path'] or artifact['path_from_state'] or '-'}"
-    resolved = outcome.resolved if isinstance(outcome, ArtifactError) else outcome["resolved"]
-    if artifact["path_from_state"] and not artifact["path"] and not is_command:
-        yield f"    Path from state: {artifact['path_from_state']}"
-        yield f"    Resolved: {resolved or '-'}"
-    elif artifact["type"] == "directory" and artifact["load_strategy"] == "latest_only":
+        if artifact["path_from_state"] and not artifact["path"]:
+            yield f"    Path from state: {artifact['path_from_state']}"
         yield f"    Resolved: {resolved or '-'}"
     if artifact["condition"] is not None:
         yield f"    Condition: {one_line(artifact['condition'], MAX_QUOTED)}"
     yield f"    Required: {'yes' if artifact['required'] else 'no'}"
     if not is_command:
-        yield f"    Exists: {'yes' if _is_there(artifact, resolved, surroundings['root']) else 'no'}"
+        yield f"    Exists: {'yes' if resolved is not None and os.path.exists(resolved) else 'no'}"
     if isinstance(outcome, ArtifactError):
         yield f"    Error: {outcome.message}"
-    if size is not None:
-        yield f"    Size: {kilobytes(size)}"
+    elif not outcome["is_deferred"]:
+        yield f"    Size: {kilobytes(outcome['size_bytes'])}"
     known = loading.in_context.get(artifact["id"])
     yield f"    Last loaded: {ago(selection.age_of(known, loading.at)) if known is not None else 'never'}"
     yield f"    Action: {action}"
     if action == LOAD and result.given.get(artifact["id"]) == "outline":
         yield OUTLINED
     yield ""
-
-
-def _is_there(artifact: Artifact, resolved: str | None, root: str) -> bool:
-    """Return whether an artifact's file exists; one that was not looked for, as of an unknown type, in the project."""
-    if resolved is None and artifact["path"] is not None:
-        place = os.path.join(root, artifact["path"])
-        try:
-            return folder_around(place, [root]) is not None and os.path.exists(place)
-        except FileRefused:
-            return False
-    return resolved is not None and os.path.exists(resolved)
-
-
-def _is_deferred(outcome: Loaded | ArtifactError) -> bool:
-    return not isinstance(outcome, ArtifactError) and outcome["is_deferred"]
-
-
-def _program(outcome: Loaded | ArtifactError, surroundings: Surroundings) -> str:
-    """Return what a command would run; a dry run starts no program except git."""
-    if isinstance(outcome, ArtifactError):
-        return "-"
-    if not outcome["is_deferred"]:
-        return outcome["resolved"]
-    program = surroundings["commands"].get(outcome["resolved"].split()[0])
-    if program is None:
-        return f"{outcome['resolved']} (by the agent)"
-    try:
-        return " ".join(fill_program(program, surroundings))
-    except ArtifactError as error:
-        return f"- ({error.message})"
-
-
-def _file_size(outcome: Loaded | ArtifactError) -> int | None:
-    """Return the size of an artifact's file, also if it cannot be loaded; None if there is no file."""
-    if not isinstance(outcome, ArtifactError):
-        return outcome["size_bytes"]
-    path = outcome.resolved
-    return os.path.getsize(path) if path and os.path.isfile(path) else None
 
 
 def _loaded_data(loaded: Loaded) -> dict[str, Any]:

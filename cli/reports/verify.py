@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from faber_ledger.cli.reports.file_versions import list_versions
 from faber_ledger.cli.ui.progress import progress
 from faber_ledger.cli.ui.which_run import recheck_under_lock
-from faber_ledger.cli.ui.words import events_of_log_are, events_shown, plural, publishing_hint
+from faber_ledger.cli.ui.words import events_of_log_are, events_shown, plural, publishing_hint, value_words
 from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.ledger.encoding import HASH, ID, PAYLOAD, ROW
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, StateInvalid, StateMissing
@@ -23,8 +23,8 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import effective_redactions
 from faber_ledger.ledger.union import rows_of
 from faber_ledger.ledger.verify import LogProblem, find_problems
-from faber_ledger.projections.difference import differing_blocks
-from faber_ledger.projections.fold import fold
+from faber_ledger.projections.difference import find_difference
+from faber_ledger.projections.fold import blocks_of
 from faber_ledger.runs import tree_note
 from faber_ledger.runs.absorb import rows_waiting
 from faber_ledger.runs.clone import writer_of
@@ -39,7 +39,7 @@ from faber_ledger.runs.state_file import is_state_ignored, read_state
 from faber_ledger.runs.tree_note import TreeNote
 
 if TYPE_CHECKING:
-    from faber_ledger.projections.fold import Blocks
+    from faber_ledger.projections.difference import Difference
 
 
 def run_findings(run: Run, *, is_one_of_many: bool) -> list[LogProblem]:
@@ -117,7 +117,7 @@ def _published_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
     why = why_not_published(run, state, note)
     with read_log(run) as log:
         names = dict(log.connection.execute("SELECT id, hash FROM event"))
-        blocks = fold(log.stream())
+        difference = find_difference(log.stream, blocks_of(state)) if state is not None else None
         is_complete = carries_refs(run.root) or note.heads == log.heads_text() or _has_all_rows(run.ledger_path, log)
     lacking = set[str]() if carries_refs(run.root) else names.keys() - event_ids(run.ledger_path)
     lacked = len(lacking)
@@ -142,12 +142,12 @@ def _published_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
             what = f"state.json cannot be compared: {problem.message}"
             yield LogProblem(ProjectionDiffers.code, None, what, problem.hint)
         return
-    yield from _block_findings(run, state, blocks, is_empty=not names, is_damaged=is_damaged)
+    if difference is not None:
+        yield _differs(run, difference, is_empty=not names, is_damaged=is_damaged)
 
 
-def _block_findings(
-    run: Run, state: dict[str, Any], blocks: Blocks, *, is_empty: bool, is_damaged: bool
-) -> Iterator[LogProblem]:
+def _differs(run: Run, found: Difference, *, is_empty: bool, is_damaged: bool) -> LogProblem:
+    """Return the finding for the first field of `state.json` that is not what the log says."""
     hint = f"run `faber-ledger project {run.run_id}`: it takes over sessions that another tool wrote into the block,"
     hint += " and writes both blocks from the log"
     if is_damaged:
@@ -155,10 +155,10 @@ def _block_findings(
     elif is_empty:
         hint = "the log has no event yet, and its first one adopts what state.json says: run"
         hint += f" `faber-ledger session-load --run-id {run.run_id}`"
-    differing = differing_blocks(blocks, state)
-    for name in differing:
-        what = f"the block `{name}` in state.json is not what the log says"
-        yield LogProblem(ProjectionDiffers.code, None, what, hint)
+    event = found["event"]
+    by = f" by its event {event['seq']} {event['id']} ({event['event']['type']})" if event else ""
+    what = f"{found['field']} in state.json is {value_words(found['found'])}, and the log says"
+    return LogProblem(ProjectionDiffers.code, None, f"{what} {value_words(found['expected'])}{by}", hint)
 
 
 WRITER = 5

@@ -1,108 +1,88 @@
 """What `init` tells git: files below `.fractary`, the clone's own configuration, the pre-commit hook."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex
 from typing import NamedTuple
 
-from faber_ledger.files.change import (
-    FileChange,
-    block_lines,
-    has_block,
-    read_file,
-    read_inside,
-    with_block,
-    without_block,
-)
+from faber_ledger.files import change
 from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.runs import run
 from faber_ledger.runs.git_command import git, run_git, top_of
 from faber_ledger.runs.publish import carries_refs
-from faber_ledger.runs.run import (
-    ACTIVE_FILES,
-    ATTRIBUTES_FILE,
-    LEDGER,
-    METADATA,
-    RUNS,
-    STATE,
-    STATE_BACKUP,
-    UNFINISHED_ENDINGS,
-    with_suffix,
-)
 from faber_ledger.runs.settings import project_settings
 
 # The files that git reads
 
 IGNORE_FILE = ".fractary/.gitignore"
 STAYS = (
-    STATE_BACKUP,
-    with_suffix(STATE_BACKUP, "*"),
+    run.STATE_BACKUP,
+    run.with_suffix(run.STATE_BACKUP, "*"),
     f"*{BACKUP_ENDING}",
     "*.lock",
     f"*{JOURNAL_ENDING}",
-    *[f"*{ending}" for ending in UNFINISHED_ENDINGS],
+    *[f"*{ending}" for ending in run.UNFINISHED_ENDINGS],
     "/faber/logs/",
     "/faber/writer",
     "/faber/worktrees.json*",
-    *[name.removeprefix(".fractary") for name in ACTIVE_FILES],
+    *[name.removeprefix(".fractary") for name in run.ACTIVE_FILES],
 )
-IGNORED = block_lines("what stays on this machine", *STAYS)
+IGNORED = change.block_lines("what stays on this machine", *STAYS)
 
 
 def _patterns(name: str) -> list[str]:
     """Return git's patterns for a file of every run; in a plan's folder of FABER's its name has a suffix."""
-    folders = [runs.removeprefix(".fractary") for runs in RUNS]
-    return [*[f"{folder}/**/{name}" for folder in folders], f"{folders[1]}/**/{with_suffix(name, '*')}"]
+    folders = [runs.removeprefix(".fractary") for runs in run.RUNS]
+    return [*[f"{folder}/**/{name}" for folder in folders], f"{folders[1]}/**/{run.with_suffix(name, '*')}"]
 
 
 # A filter, such as that of `git lfs track "*.db"`, would have git store something else, which no merge can read.
 # Hosting sites fold generated files in a pull request.
 OURS = "merge=faber-ledger -filter linguist-generated"
-ATTRIBUTES = block_lines(
+ATTRIBUTES = change.block_lines(
     "how git merges and shows a run's files",
-    *[f"{path} binary diff=faber-ledger {OURS}" for path in _patterns(LEDGER)],
-    *[f"{path} {OURS}" for path in _patterns(STATE)],
-    *[f"{path} linguist-generated" for path in _patterns(METADATA)[:2]],  # it has no suffix
+    *[f"{path} binary diff=faber-ledger {OURS}" for path in _patterns(run.LEDGER)],
+    *[f"{path} {OURS}" for path in _patterns(run.STATE)],
+    *[f"{path} linguist-generated" for path in _patterns(run.METADATA)[:2]],  # it has no suffix
 )
-FILES = (IGNORE_FILE, ATTRIBUTES_FILE)
+FILES = (IGNORE_FILE, run.ATTRIBUTES_FILE)
 
 
 def needs_driver(root: str) -> bool:
     """Return whether git merges files of runs: not where ledgers travel in refs, and git ignores `state.json`."""
     if not carries_refs(root):
         return True
-    examples = [f"{runs}/example/{STATE}" for runs in {RUNS[1], project_settings(root, os.environ).new_runs}]
+    examples = [f"{runs}/example/{run.STATE}" for runs in {run.RUNS[1], project_settings(root, os.environ).new_runs}]
     return run_git("check-ignore", "--no-index", *examples, at=root).returncode != 0  # 0: one is ignored
 
 
-LEDGER_PATTERNS = _patterns(LEDGER)  # ignored where ledgers travel in refs
+LEDGER_PATTERNS = _patterns(run.LEDGER)  # ignored where ledgers travel in refs
 
 
 def _lines_of(root: str, name: str) -> tuple[str, ...] | None:
     """Return our lines in one of `FILES`; None if it has none."""
-    if name == ATTRIBUTES_FILE:
+    if name == run.ATTRIBUTES_FILE:
         return ATTRIBUTES if needs_driver(root) else None
     if not carries_refs(root):
         return IGNORED
     beside = (
-        [] if needs_driver(root) else _patterns(METADATA)[:2]
+        [] if needs_driver(root) else _patterns(run.METADATA)[:2]
     )  # a project that ignores states wants no file of ours
-    return block_lines("what stays on this machine", *STAYS, *LEDGER_PATTERNS, *beside)
+    return change.block_lines("what stays on this machine", *STAYS, *LEDGER_PATTERNS, *beside)
 
 
-def git_file_change(root: str, name: str, *, remove: bool = False) -> FileChange:
+def git_file_change(root: str, name: str, *, remove: bool = False) -> change.FileChange:
     """Return the change that puts our block into one of `FILES`, or removes it; raises LedgerError for a link."""
     path = os.path.join(root, *name.split("/"))
     if os.path.islink(path):
         message = f"{name} is a link, and git reads no rules through a link"
         raise LedgerError(message, hint="replace the link with a file")
-    before = read_inside(path, root)
+    before = change.read_inside(path, root)
     lines = None if remove else _lines_of(root, name)
     if lines is None:
-        return FileChange(path, before, without_block(before or b"") or None if before else before)
-    return FileChange(path, before, with_block(before or b"", lines))
+        return change.FileChange(path, before, change.without_block(before or b"") or None if before else before)
+    return change.FileChange(path, before, change.with_block(before or b"", lines))
 
 
 # The clone's own configuration
@@ -210,7 +190,7 @@ MANAGERS = (b"pre-commit.com", b"lefthook", b"husky", b"overcommit")  # what the
 
 def _block(name: str, lines: list[str]) -> tuple[str, ...]:
     start = "if command -v faber-ledger >/dev/null 2>&1; then"
-    return block_lines(LINES[name][1], start, *lines, "fi")
+    return change.block_lines(LINES[name][1], start, *lines, "fi")
 
 
 def _line_for(name: str, root: str, top: str) -> str:
@@ -226,12 +206,12 @@ def why_not_ours(root: str, name: str) -> str | None:
     """Return who owns a hook of git instead of us: `core.hooksPath`, or another hook manager; None if nobody."""
     if run_git("config", "core.hooksPath", at=root).returncode == 0:
         return "`core.hooksPath` is set"
-    content = read_file(_hook_path(root, name)) or b""
-    is_managed = not has_block(content) and any([name in content for name in MANAGERS])
+    content = change.read_file(_hook_path(root, name)) or b""
+    is_managed = not change.has_block(content) and any([name in content for name in MANAGERS])
     return "another program manages this repository's hooks" if is_managed else None
 
 
-def hook_change(root: str, top: str, name: str, *, remove: bool = False) -> FileChange:
+def hook_change(root: str, top: str, name: str, *, remove: bool = False) -> change.FileChange:
     """Return the change that puts our block at the beginning of a hook, or removes it, and the hook if it was ours.
 
     Each project of the repository has a line in the block.
@@ -239,19 +219,19 @@ def hook_change(root: str, top: str, name: str, *, remove: bool = False) -> File
     Raises LedgerError for a hook that is not a shell script or not executable, and for a folder outside the repository.
     """
     path = _hook_path(root, name)
-    before = read_file(path)
+    before = change.read_file(path)
     line, ours = _line_for(name, root, top), re.escape(LINES[name][0])
     pattern = re.compile(rf"  ({ours}|\[ ! -d .+ \|\| \(cd .+ && {ours}\))")
     others = [one for one in os.fsdecode(before or b"").splitlines() if pattern.fullmatch(one) and one != line]
     if remove and others and before is not None:
-        return FileChange(
-            path, before, with_block(before, _block(name, others), after_first_line=True), executable=True
+        return change.FileChange(
+            path, before, change.with_block(before, _block(name, others), after_first_line=True), executable=True
         )
     if remove:
-        after = without_block(before) if before is not None else None
-        return FileChange(path, before, None if after == ALONE and before != ALONE else after)
+        after = change.without_block(before) if before is not None else None
+        return change.FileChange(path, before, None if after == ALONE and before != ALONE else after)
     _check_own_folder(path, root, top, LINES[name][0])
-    if before is not None and not has_block(before):
+    if before is not None and not change.has_block(before):
         if not SHELL.match(before):
             raise LedgerError(
                 f"the hook {path} is not a shell script",
@@ -261,10 +241,10 @@ def hook_change(root: str, top: str, name: str, *, remove: bool = False) -> File
             raise LedgerError(
                 f"the hook {path} is switched off: it is not executable", hint="move it aside, or make it executable"
             )
-    return FileChange(
+    return change.FileChange(
         path,
         before,
-        with_block(before or ALONE, _block(name, sorted({*others, line})), after_first_line=True),
+        change.with_block(before or ALONE, _block(name, sorted({*others, line})), after_first_line=True),
         executable=True,
     )
 
@@ -285,7 +265,7 @@ def _check_own_folder(path: str, root: str, top: str, line: str) -> None:
         )
 
 
-def plan_pre_commit(root: str, asked: bool | None, *, is_project: bool) -> tuple[list[FileChange], list[str]]:
+def plan_pre_commit(root: str, asked: bool | None, *, is_project: bool) -> tuple[list[change.FileChange], list[str]]:
     """Return the change of git's pre-commit hook, or what to do where another program owns it; `asked` is the option.
 
     Raises LedgerError where it is asked for and cannot be.
@@ -298,7 +278,7 @@ def plan_pre_commit(root: str, asked: bool | None, *, is_project: bool) -> tuple
     return _plan_hook(root, top, "pre-commit", is_wanted=asked or needs_driver(root), is_asked=bool(asked))
 
 
-def plan_pre_push(root: str, *, is_sent: bool) -> tuple[list[FileChange], list[str]]:
+def plan_pre_push(root: str, *, is_sent: bool) -> tuple[list[change.FileChange], list[str]]:
     """Return the change of git's pre-push hook, or what to do where another program owns it.
 
     It has our lines where a clone sends its ledgers automatically, `is_sent`.
@@ -311,7 +291,7 @@ def plan_pre_push(root: str, *, is_sent: bool) -> tuple[list[FileChange], list[s
 
 def _plan_hook(
     root: str, top: str, name: str, *, is_wanted: bool, is_asked: bool = False, more: str = ""
-) -> tuple[list[FileChange], list[str]]:
+) -> tuple[list[change.FileChange], list[str]]:
     if not is_wanted:
         removal = hook_change(root, top, name, remove=True)
         return [removal] if removal.action != "unchanged" else [], []

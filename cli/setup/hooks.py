@@ -1,24 +1,13 @@
 """The client's hooks, in its settings or in its plugin: adding, removing, and what to do where they lack."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 
 from faber_ledger.cli.setup.agents import list_agents
 from faber_ledger.cli.ui.changes import display_path
 from faber_ledger.files.change import FileChange, read_file, read_inside
+from faber_ledger.hooks import client_settings
 from faber_ledger.hooks.client_plugins import NAME, Plugin, list_enabled_plugins, list_plugins, list_settings_with_hooks
-from faber_ledger.hooks.client_settings import (
-    add_hooks,
-    decode_settings,
-    has_hooks,
-    has_written_by_hand,
-    keep_found,
-    readable_settings,
-    remove_hooks,
-    settings_path,
-)
 from faber_ledger.recording.call import HOOKS
 
 # In the client's settings
@@ -29,8 +18,12 @@ EMPTY = "{}\n"
 def settings_change(root: str, scope: str) -> FileChange:
     """Return the change that puts our hooks into a scope's settings; raises LedgerError for an unusable file."""
     path, before = read_settings(root, scope)
-    found = EMPTY if before is None else keep_found(decode_settings(before, display_path(path, root)), EMPTY)
-    return FileChange(path, before, add_hooks(found).encode())
+    found = (
+        EMPTY
+        if before is None
+        else client_settings.keep_found(client_settings.decode_settings(before, display_path(path, root)), EMPTY)
+    )
+    return FileChange(path, before, client_settings.add_hooks(found).encode())
 
 
 def settings_removal(root: str, scope: str) -> FileChange:
@@ -41,23 +34,23 @@ def settings_removal(root: str, scope: str) -> FileChange:
     path, before = read_settings(root, scope)
     if before is None:
         return FileChange(path, None, None)
-    text = decode_settings(before, display_path(path, root))
-    after = remove_hooks(text).encode()
-    alone = has_hooks(text) and after == EMPTY.encode() and not os.path.islink(path)
+    text = client_settings.decode_settings(before, display_path(path, root))
+    after = client_settings.remove_hooks(text).encode()
+    alone = client_settings.has_hooks(text) and after == EMPTY.encode() and not os.path.islink(path)
     return FileChange(path, before, None if alone else after)
 
 
 def describe_removal(root: str, scope: str) -> str:
     """Return how to take our hooks out of a scope's settings; `uninstall` leaves those that were written by hand."""
-    for other, path, text in readable_settings(root):
-        if other == scope and has_written_by_hand(text):
+    for other, path, text in client_settings.readable_settings(root):
+        if other == scope and client_settings.has_written_by_hand(text):
             return f"remove by hand the entries that run `faber-ledger hook` from {display_path(path, root)}"
     return f"run `faber-ledger uninstall{'' if scope == 'project' else f' --scope {scope}'}`"
 
 
 def read_settings(root: str, scope: str) -> tuple[str, bytes | None]:
     """Return the path and content of a scope's settings; raises LedgerError for a project's that are outside of it."""
-    path = settings_path(scope, root)
+    path = client_settings.settings_path(scope, root)
     return path, read_file(path) if scope == "user" else read_inside(path, root)
 
 
@@ -71,7 +64,7 @@ HOW_TO_GET_IT = (
 
 def has_plugin_instead(root: str, scope: str) -> bool:
     """Return whether a plugin runs the hooks wherever a scope's settings would run them."""
-    own = os.path.realpath(settings_path("user", root))
+    own = os.path.realpath(client_settings.settings_path("user", root))
     return any([scope != "user" or os.path.realpath(one.path or "") == own for one in list_enabled_plugins(root)])
 
 
@@ -79,7 +72,7 @@ def describe_plugins(root: str, scope: str, *, are_settings_written: bool) -> It
     """Say which plugin runs the hooks, and which settings files have them too once those of a scope are written."""
     files = dict(list_settings_with_hooks(root))
     if are_settings_written:
-        files.setdefault(scope, settings_path(scope, root))
+        files.setdefault(scope, client_settings.settings_path(scope, root))
     for plugin in list_enabled_plugins(root):
         if files:
             yield "; ".join(describe_both(root, plugin, files))
@@ -119,24 +112,6 @@ def note_without_plugin(root: str) -> Iterator[str]:
 
 
 # Where they lack
-
-
-def hint_to_install(root: str) -> str:
-    """Return what to run where a client started in `root` has no hooks."""
-    known = list_plugins(root)
-    if known:
-        return describe_idle(root, known[0])[1]
-    return "run `faber-ledger init` in it, and commit .claude/settings.json for the next one"
-
-
-def describe_lacking(root: str, left: list[str]) -> Iterator[str]:
-    """Say which hooks a client in the new worktree `root` lacks, those of the events `left`, and what to run."""
-    alone = describe_agents_alone(root, left)
-    if alone is not None:
-        yield ": ".join(alone)
-    elif left:
-        missing = "no hooks" if len(left) == len(HOOKS) else f"no hook for {', '.join(left)}"
-        yield f"This worktree has {missing}: {hint_to_install(root)}"
 
 
 def describe_agents_alone(root: str, left: list[str]) -> tuple[str, str] | None:

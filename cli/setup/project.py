@@ -1,11 +1,8 @@
 """What `init` writes into the project itself: its settings, and the slash commands."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
-import re
 from collections.abc import Mapping
 
 import faber_ledger
@@ -13,7 +10,6 @@ from faber_ledger.cli.setup.git import FILES
 from faber_ledger.cli.ui.changes import display_path
 from faber_ledger.files.change import FileChange, has_block, read_file, read_inside
 from faber_ledger.files.json_text import JsonText
-from faber_ledger.hooks.client_plugins import list_plugins
 from faber_ledger.hooks.client_settings import has_hooks, readable_settings
 from faber_ledger.ledger.clock import is_event_id
 from faber_ledger.ledger.command_errors import SettingsInvalid
@@ -23,7 +19,7 @@ from faber_ledger.runs.clone import file_mode
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import CARRY
-from faber_ledger.runs.settings import PATH, PROJECT, list_named, project_settings
+from faber_ledger.runs.settings import PATH, PROJECT, project_settings
 from faber_ledger.runs.synced import known_project
 
 # The project's settings
@@ -151,35 +147,20 @@ SKILL_OF = {
     "prime-context": "session-load",
     "session-end": "session-save",
 }
-FABER = re.compile(r"(?:fractary-)?faber@[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-FABERS_TREE = "plugins/faber"
 SIGNATURE = "<!-- written by faber-ledger init --commands, removed by faber-ledger uninstall; sha256 {} -->\n"
 
 
-def add_commands(root: str) -> tuple[list[FileChange], list[str]]:
-    """Return the changes that write the commands, and what to say.
-
-    Where FABER's own plugin has them, those that an earlier call wrote are removed instead. Raises LedgerError for a
-    file that is not ours, or that somebody has changed.
-    """
-    faber = _find_faber(root)
-    if faber is not None:
-        ours = [change for change in remove_commands(root) if change.action == "removed"]
-        return ours, [f"no slash commands are written: FABER's own plugin has them ({faber})"]
-    return [_command_change(root, name) for name in SKILL_OF], []
+def add_commands(root: str) -> list[FileChange]:
+    """Return the changes that write the commands; raises LedgerError for a file that is not ours, or was changed."""
+    return [_command_change(root, name) for name in SKILL_OF]
 
 
 def remove_commands(root: str) -> list[FileChange]:
     """Return the changes that remove the commands; a file that is not ours, or was changed, stays."""
-    paths = [os.path.join(root, path) for path in list_commands()]
+    paths = [os.path.join(root, FOLDER, f"{name}.md") for name in SKILL_OF]
     inside = [path for path in paths if os.path.isfile(path) and folder_around(path, [root]) is not None]
     changes = [(path, read_file(path) or b"") for path in inside]
     return [FileChange(path, before, None if _is_ours(before) else before) for path, before in changes]
-
-
-def list_commands() -> list[str]:
-    """Return the paths of all commands in a project."""
-    return [f"{FOLDER}/{name}.md" for name in SKILL_OF]
 
 
 def describe_command(path: str) -> str | None:
@@ -187,17 +168,6 @@ def describe_command(path: str) -> str | None:
     folder, _, name = path.rpartition("/")
     skill = SKILL_OF.get(name.removesuffix(".md"))
     return f"/fractary-faber:{name.removesuffix('.md')} runs `faber-ledger {skill}`" if folder == FOLDER else None
-
-
-def _find_faber(root: str) -> str | None:
-    """Return FABER's own plugin, where the project or the client has it: its folder or its name; else None."""
-    tree = os.path.join(root, FABERS_TREE)
-    if any([os.path.lexists(os.path.join(tree, name)) for name in (".claude-plugin", "commands")]):
-        return FABERS_TREE
-    named = {plugin.name: plugin.is_enabled for plugin in list_plugins(root, FABER) if plugin.scope is not None}
-    enabled = [name for name, is_enabled in named.items() if is_enabled]
-    installed = [name for name in list_named(root, only_here=True) if FABER.fullmatch(name) and name not in named]
-    return next(iter([*enabled, *installed]), None)
 
 
 def _command_change(root: str, name: str) -> FileChange:

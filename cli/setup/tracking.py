@@ -1,7 +1,5 @@
 """What git does with a run's files: the rules by which it ignores them, staging them, and what is to be committed."""
 
-from __future__ import annotations
-
 import os
 
 from faber_ledger.cli.setup.git import IGNORE_FILE, LEDGER_PATTERNS

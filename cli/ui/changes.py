@@ -1,7 +1,5 @@
 """Options that `init` and `uninstall` share, and how they show the files that they change."""
 
-from __future__ import annotations
-
 import difflib
 import os
 from collections.abc import Container, Iterator

@@ -1,7 +1,5 @@
 """What of a run is not in git yet, in words: one line, and the commands that bring it in."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from faber_ledger.cli.ui.texts import START_ONE

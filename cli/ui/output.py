@@ -3,13 +3,11 @@
 Long output goes through a pager, as in git: only on a terminal, and leaving the pager early is not an error.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar
 
 import click
@@ -35,19 +33,6 @@ def show(data: Any, lines: Iterable[str], *, as_json: bool) -> None:
     else:
         for line in lines:
             tell(line)
-
-
-def show_streamed(lists: Mapping[str, Iterable[Any]]) -> None:
-    """Print the JSON envelope of an object whose members are long lists: one item per line, none kept in memory."""
-    click.echo(f'{{"result_version": {RESULT_VERSION}, "data": {{')
-    for number, (name, items) in enumerate(lists.items()):
-        click.echo(f"{',' if number else ''}{json.dumps(name)}: [")
-        for place, item in enumerate(items):
-            click.echo(f"{',' if place else ''}{json_text(item, indent=None)}")
-        click.echo("]")
-    if warnings := pending_warnings():
-        click.echo(f', "warnings": {json_text(warnings, indent=None)}')
-    click.echo("}}")
 
 
 def json_text(data: Any, indent: int | None = 2) -> str:

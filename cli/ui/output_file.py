@@ -1,7 +1,5 @@
 """Output to a file that the user names: the file is replaced completely, or not at all."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys
@@ -10,9 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
-from faber_ledger.ledger.disk import OWN, keep_owner
+from faber_ledger.ledger.disk import OWN, keep_owner, remove
 from faber_ledger.ledger.errors import LedgerError, NotWritable
-from faber_ledger.ledger.union import remove_database
 
 DATABASE = b"SQLite format 3\0"
 
@@ -32,26 +29,6 @@ def output_file(path: str | None) -> Iterator[BinaryIO]:
             sys.stdout.buffer.flush()
         return
     check_no_database(path)
-    with replace_file(path) as temporary:
-        try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), OWN)
-        except OSError as error:
-            raise _not_writable(path, error) from error
-        with open(descriptor, "wb") as file:
-            yield file
-            try:
-                file.flush()
-                os.fsync(file.fileno())
-            except OSError as error:
-                raise _not_writable(path, error) from error
-
-
-@contextmanager
-def replace_file(path: str) -> Iterator[str]:
-    """Yield the path of an empty file beside `path`, to write to; when the block ends, that file replaces `path`.
-
-    Its permissions are as for `output_file`; until then only its owner may open it. Raises NotWritable.
-    """
     target = os.path.realpath(path)
     is_other = os.path.exists(target) and not os.path.isfile(target)
     if is_other or not os.path.isdir(os.path.dirname(target)):
@@ -59,16 +36,18 @@ def replace_file(path: str) -> Iterator[str]:
         raise NotWritable(f"cannot write {path}: {why}", hint="name a file in a folder that exists")
     temporary = f"{target}.{os.getpid()}.tmp"
     try:
-        remove_database(temporary)  # a repository can contain one, and a journal that SQLite would roll back into it
-        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWN))
-        yield temporary
+        remove(temporary)  # a repository can contain one
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWN), "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
         if os.path.isfile(target):
             keep_owner(temporary, os.stat(target))
         os.replace(temporary, target)
     except OSError as error:
         raise _not_writable(path, error) from error
     finally:
-        remove_database(temporary)
+        remove(temporary)
 
 
 def check_no_database(path: str) -> None:

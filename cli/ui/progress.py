@@ -1,7 +1,5 @@
 """A progress bar on standard error while a long log, or many runs, are read, and who is waited for: on a terminal."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import sys
@@ -86,14 +84,8 @@ def progress_bars() -> Iterator[Callable[[int, str], Callable[[int], object]]]:
 
 def _size_of_work(run: Run) -> int:
     """Return the bytes to read: the clone's log, or the published file where that has yet to be absorbed."""
-    return EACH_RUN + max(map(_size_of, (run.log_path, run.ledger_path)))
-
-
-def _size_of(path: str) -> int:
-    try:
-        return os.lstat(path).st_size
-    except OSError:  # a kept run has no published file, and a fresh clone no log
-        return 0
+    there = [path for path in (run.log_path, run.ledger_path) if os.path.isfile(path)]
+    return EACH_RUN + max(map(os.path.getsize, there), default=0)
 
 
 def _show_nothing(done: int) -> None:

@@ -1,7 +1,5 @@
 """The blocks that the requirement documents prescribe, character by character, with our commands added."""
 
-from __future__ import annotations
-
 import os
 
 from faber_ledger.context.failures import state_broken

@@ -70,13 +70,6 @@ class Moment(NamedTuple):
             return at is not None and at <= self.seconds
         return bool(self.keys) and (recorded["seq"], recorded["id"]) <= self.keys[-1]
 
-    def is_reached_by(self, recorded: Recorded) -> bool:
-        """Return whether an event is at this moment or after it."""
-        if self.seconds is not None:
-            seconds = seconds_of(recorded["at"])
-            return seconds is None or seconds >= self.seconds
-        return not self.keys or (recorded["seq"], recorded["id"]) >= self.keys[0]
-
 
 def parse_moment(run: Run, text: str) -> Moment:
     """Parse a moment: a seq, an event's id or its beginning, or a time with its zone.

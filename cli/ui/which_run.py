@@ -1,7 +1,5 @@
 """Which runs a command is about: a named one, the active one, one found by a scan, or all that have a ledger."""
 
-from __future__ import annotations
-
 import functools
 import os
 import sys

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.projections.difference import MISSING, field_text, identity
-from faber_ledger.projections.history import agent_shown
+from faber_ledger.projections.history import SessionSummary, agent_shown
+from faber_ledger.runs.run import Run
+from faber_ledger.runs.tree_note import TreeNote
 
 if TYPE_CHECKING:
     from faber_ledger.projections.difference import Change
-    from faber_ledger.projections.history import SessionSummary
-    from faber_ledger.runs.run import Run
-    from faber_ledger.runs.tree_note import TreeNote
 
 OF_TIME = 10  # the first letters of a ULID, which its time makes
 

@@ -1,7 +1,5 @@
 """A run's own worktree: created at its start, and named in its state."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from typing import Any, NamedTuple

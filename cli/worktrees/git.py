@@ -1,7 +1,5 @@
 """What git says about work trees: which there are, and what the removal of one would lose."""
 
-from __future__ import annotations
-
 import functools
 import os
 from typing import NamedTuple

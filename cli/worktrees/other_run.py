@@ -1,7 +1,5 @@
 """The run that is active in a worktree where another one is to start."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from faber_ledger.cli.worktrees.creation import plan_worktree, shorten_path

@@ -1,7 +1,6 @@
 """The content of a reconstitution for an agent: where the run stands, then what was decided, noted and done, bounded.
 
-What matters most comes first. Texts of the repository are quoted, or stand between marks that they cannot forge, so
-that none of their lines is one of ours.
+What matters most comes first. Texts of the repository are quoted, so that none of their lines is one of ours.
 """
 
 from __future__ import annotations
@@ -10,9 +9,8 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from faber_ledger.context.body import Focus, show_parts, show_whole
 from faber_ledger.context.elsewhere import Elsewhere
 from faber_ledger.context.notes import note_of, summaries_of, words_of_note
 from faber_ledger.context.packet import describe_break, start_before
@@ -20,36 +18,23 @@ from faber_ledger.context.position import ANSWERS, is_granted, text_of_value, wo
 from faber_ledger.context.reconstitution.faber_files import DECISION_TYPES, Compacted, LedgerFacts, words_of_event
 from faber_ledger.context.reconstitution.journal import list_in_line, text_or_na
 from faber_ledger.context.reconstitution.steps import FETCH
-from faber_ledger.context.reconstitution.work import COMMIT
-from faber_ledger.files.text import clip, cut_middle, one_line, plain, quote_lines, quote_word, shares, units
+from faber_ledger.files.text import clip, one_line, plain, quote_lines, quote_word, share_room, units
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.encoding import dumps
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.event_types import is_foldable
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.queries import EventQuery, find_events
-from faber_ledger.projections.fold import fold, session_history
-from faber_ledger.projections.history import summarize_sessions
+from faber_ledger.projections.fold import fold
+from faber_ledger.projections.history import SessionSummary, summarize_sessions
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.progress import finished_at, newest_errors, text_of
 from faber_ledger.runs.run import Run, is_name
 from faber_ledger.runs.settings import Settings
 
 if TYPE_CHECKING:
-    from faber_ledger.context.body import Part
     from faber_ledger.context.notes import Note
     from faber_ledger.context.position import Position
-    from faber_ledger.context.reconstitution.work import Start
-    from faber_ledger.projections.fold import Blocks
-    from faber_ledger.projections.history import SessionSummary
-
-
-class Block(TypedDict):
-    """A line of ours, in which nothing hides, and below it a text, which is quoted, or an artifact."""
-
-    line: str
-    text: NotRequired[str]
-    artifact: NotRequired[Part]
 
 
 class Sources(TypedDict):
@@ -73,13 +58,11 @@ class Known(LedgerFacts):
     before: list[str]
 
 
-MIN_PART, MIN_BLOCK = 300, 120  # units: less of a part, or of one of its blocks, says nothing
+MIN_PART = 300  # units: less of a part says nothing
 LONGEST_LINE, LONGEST_VALUE = 500, 300
-MAX_OUTLINED = 250_000  # characters that an outline reads
 NEWEST_SESSIONS = 5
 DECISION = "decision"  # the kind of a note
 OF_QUESTION = ("prompt", "request_id", "type", "requested_at", "notification_sent")  # of these the position tells
-QUOTED_CUT = "\n> …\n> "
 
 
 def render_content(sources: Sources, *, budget: int, only: Collection[str]) -> str:
@@ -94,41 +77,19 @@ def render_content(sources: Sources, *, budget: int, only: Collection[str]) -> s
     parts = {name: list(PARTS[name][1](sources)) for name in chosen}
     if "decisions" in parts:
         parts["events"] = [block for block in parts.get("events", []) if block not in parts["decisions"]]
-    texts = {name: _title(name) + "".join(map(_text_of, blocks)) for name, blocks in parts.items() if blocks}
+    texts = {name: f"\n## {PARTS[name][0]}\n\n{''.join(blocks)}" for name, blocks in parts.items() if blocks}
     wanted = [units(text) for text in texts.values()]
-    names = list(texts)
     room = budget - units(head)
-    room -= units(_left_out(names, command)) if sum(wanted) > room else 0
-    count = _count_fitting(wanted, MIN_PART, room)
-    limits = shares(wanted[:count], room)
-    focus = Focus(sources["state"])
-    shown = []
-    for name, whole, limit in zip(names, wanted, limits, strict=False):
-        more = f"{command} {name} --budget {2 * whole}"
-        shown.append(texts[name] if whole <= limit else _cut_part(name, parts[name], limit, more, focus))
+    room -= units(_left_out([*texts], command)) if sum(wanted) > room else 0
+    limits = share_room([(0, min(MIN_PART, whole), whole) for whole in wanted], room)
+    shown = [
+        clip(text, limit, f"\n… (cut; `{command} {name} --budget {2 * whole}` shows more)\n")
+        for (name, text), whole, limit in zip(texts.items(), wanted, limits, strict=True)
+    ]
     lacking = ", ".join([_lacking(name, sources) for name in only if not parts.get(name, True) and name != "position"])
-    end = _left_out(names[count:], command) + (f"\nThere is nothing for: {lacking}\n" if lacking else "")
+    end = _left_out([name for name, limit in zip(texts, limits, strict=True) if not limit], command)
+    end += f"\nThere is nothing for: {lacking}\n" if lacking else ""
     return clip(plain(head + "".join(shown) + end).strip("\n"), budget)
-
-
-def _count_fitting(wanted: list[int], least: int, room: int) -> int:
-    """Return how many of the first texts have room for what they want, or at least for `least` units each."""
-    for count, units_wanted in enumerate(wanted):
-        room -= min(units_wanted, least)
-        if room < 0:
-            return count
-    return len(wanted)
-
-
-def _cut_part(name: str, blocks: list[Block], room: int, command: str, focus: Focus) -> str:
-    """Return as many blocks of a part as fit, the long ones cut, and the command that shows all."""
-    title, more = _title(name), f"… (cut; `{command}` shows more)\n"
-    left = room - units(title) - units(more)
-    wanted = [units(_text_of(block)) for block in blocks]
-    count = _count_fitting(wanted, MIN_BLOCK, left)
-    limits = shares(wanted[:count], left)
-    texts = [_cut_block(block, limit, focus) for block, limit in zip(blocks, limits, strict=False)]
-    return clip(title + "".join(texts) + more, room)
 
 
 def _left_out(names: list[str], command: str) -> str:
@@ -145,45 +106,21 @@ def _lacking(name: str, sources: Sources) -> str:
     return f"{name} (no program is mapped, or it failed: run `{FETCH} {work_id}`)" if is_known else name
 
 
-def _title(name: str) -> str:
-    return f"\n## {PARTS[name][0]}\n\n"
-
-
-def _text_of(block: Block) -> str:
-    """Return a block whole."""
-    return f"{block['line']}\n{_quoted(block)}{show_whole(block['artifact']) if 'artifact' in block else ''}"
-
-
-def _quoted(block: Block) -> str:
-    return quote_lines(block["text"].strip("\n")) + "\n" if "text" in block else ""
-
-
-def _cut_block(block: Block, room: int, focus: Focus) -> str:
-    """Return a block in at most `room` units: a text cut in its middle, an artifact with its parts that matter most."""
-    whole = _text_of(block)
-    if units(whole) <= room:
-        return whole
-    line = block["line"]
-    left = room - units(line) - 1
-    if len(block) == 1 or left < MIN_BLOCK / 2:
-        return clip(line, room - 1) + "\n"
-    if "artifact" in block:
-        parts, _ = show_parts(block["artifact"], left, MAX_OUTLINED, focus.sections(block["artifact"]))
-        return f"{line}\n{parts}"
-    return f"{line}\n{cut_middle(_quoted(block), left - 1, QUOTED_CUT).rstrip()}\n"
-
-
 def _line(text: str) -> str:
-    return f"- {one_line(text, LONGEST_LINE)}"
+    return f"- {one_line(text, LONGEST_LINE)}\n"
 
 
-def _block(line: str, text: object) -> Block:
-    """Return what somebody said: behind the line if it is short, else below it."""
+def _block(line: str, text: object) -> str:
+    """Return what somebody said: behind the line if it is short, else quoted below it."""
     said = text if isinstance(text, str) else _value(text)
     short = one_line(f"{line} {said}", LONGEST_LINE)
     if "\n" not in said.strip() and not short.endswith("…"):
-        return {"line": f"- {short}"}
-    return {"line": _line(line), "text": said}
+        return f"- {short}\n"
+    return _quote(line, said)
+
+
+def _quote(line: str, text: str) -> str:
+    return f"{_line(line)}{quote_lines(text.strip(chr(10)))}\n"
 
 
 def _value(value: object) -> str:
@@ -194,16 +131,16 @@ def _value(value: object) -> str:
         return "…"
 
 
-def _by_time(timed: list[tuple[object, Block]]) -> list[Block]:
+def _by_time(timed: list[tuple[object, str]]) -> list[str]:
     """Return blocks, newest first; those without a readable time keep their order, at the end."""
     return [block for _, block in sorted(timed, key=lambda one: -(seconds_of(one[0]) or 0.0))]
 
 
-def _open_questions(sources: Sources) -> Iterator[Block]:
+def _open_questions(sources: Sources) -> Iterator[str]:
     """Yield what the position lacks: when the run ended, the whole question and instructions, the last error event."""
     context, state, position = sources["context"], sources["state"], sources["position"]
     if context["resume_point"] is None and (at := finished_at(state)):
-        yield {"line": _line(f"Finished: {at}")}
+        yield _line(f"Finished: {at}")
     request = context["feedback_request"] or {}
     if request and f": {one_line(request.get('prompt'), LONGEST_LINE)}\n" not in position["text"]:
         yield _block("The whole question to the user:", request.get("prompt"))
@@ -218,12 +155,11 @@ def _open_questions(sources: Sources) -> Iterator[Block]:
     errors = [event for event in context["events"] if event["type"].endswith("_error")]
     said = [one_line(message, LONGEST_LINE) for _, message in newest_errors(state)]
     if errors and one_line(words_of_event(errors[-1]) or "", LONGEST_LINE) not in said:
-        newest = _event_block(errors[-1])
-        text = f"{newest['line'].removeprefix('- ')} {newest.get('text', '')}"
-        yield {"line": _line(f"Last error among the events: {text}")}
+        newest = _event_block(errors[-1]).removeprefix("- ").replace("\n> ", " ")
+        yield _line(f"Last error among the events: {newest}")
 
 
-def _decisions(sources: Sources) -> Iterator[Block]:
+def _decisions(sources: Sources) -> Iterator[str]:
     """Yield what was decided, by session summaries, events, notes, and the answers that the state has."""
     context, state = sources["context"], sources["state"]
     history = context["session_history"]
@@ -231,7 +167,7 @@ def _decisions(sources: Sources) -> Iterator[Block]:
     for summary in reversed(history["all_summaries"] if history else []):
         for decision in summary["decisions"]:
             said.setdefault(decision, summary["timestamp"])
-    timed: list[tuple[object, Block]] = [
+    timed: list[tuple[object, str]] = [
         (at, _block(f"[{text_or_na(at)}] session summary:", decision)) for decision, at in said.items()
     ]
     events = [event for event in reversed(context["events"]) if event["type"] in DECISION_TYPES]
@@ -251,26 +187,26 @@ def _decisions(sources: Sources) -> Iterator[Block]:
     yield from _by_time([*timed, *[(event.get("timestamp"), _event_block(event)) for event in events]])
 
 
-def _answered(one: dict[str, Any], label: str, text: str) -> tuple[object, Block]:
+def _answered(one: dict[str, Any], label: str, text: str) -> tuple[object, str]:
     """Return an answer of the state's with its newest time."""
     at = max([value for name, value in one.items() if name.endswith("at") and seconds_of(value)], default=None)
     return at, _block(f"[{text_or_na(at)}] {label}:", text)
 
 
-def _notes(sources: Sources) -> Iterator[Block]:
+def _notes(sources: Sources) -> Iterator[str]:
     """Yield the notes of earlier sessions, without the decisions, which are a part of their own."""
     yield from [_note_block(note) for note in sources["known"]["notes"] if note["kind"] != DECISION]
 
 
-def _note_block(note: Note) -> Block:
+def _note_block(note: Note) -> str:
     place = _place(note)
     return _block(f"[{note['at']}] {note['kind']}{f' at {place}' if place else ''}:", words_of_note(note))
 
 
-def _summaries(sources: Sources) -> Iterator[Block]:
+def _summaries(sources: Sources) -> Iterator[str]:
     """Yield what sessions and compactions came to: the newest whole, then a line for each older session."""
     history, known = sources["context"]["session_history"], sources["known"]
-    timed: list[tuple[object, Block]] = [
+    timed: list[tuple[object, str]] = [
         (one["at"], _block(f"[{one['at']}] compaction{f' at {place}' if (place := _place(one)) else ''}:", one["text"]))
         for one in known["summaries"]
     ]
@@ -286,7 +222,7 @@ def _summaries(sources: Sources) -> Iterator[Block]:
         line = (
             f"[{session['started_at']}] session on {session['hostname'] or 'unknown'}, {ended}: completed {completed}"
         )
-        yield {"line": _line(line)}
+        yield _line(line)
 
 
 def _head_of_summary(summary: dict[str, Any]) -> str:
@@ -294,7 +230,7 @@ def _head_of_summary(summary: dict[str, Any]) -> str:
     return f"[{text_or_na(summary.get('timestamp'))}] session{f', {completed} completed' if completed else ''}:"
 
 
-def _latest_summary(summary: dict[str, Any]) -> Block:
+def _latest_summary(summary: dict[str, Any]) -> str:
     """Return FABER's newest session summary; its decisions are a part of their own."""
     said = summary["summary"]
     lists = {"Accomplished": "accomplished", "Remaining phases": "remaining_phases", "Files changed": "files_changed"}
@@ -309,13 +245,13 @@ def _place(at: Mapping[str, Any]) -> str:
     return ":".join([str(at[name]) for name in ("phase", "step") if at.get(name)])
 
 
-def _events(sources: Sources) -> Iterator[Block]:
+def _events(sources: Sources) -> Iterator[str]:
     """Yield FABER's newest events."""
     events = reversed(sources["context"]["events"])
     yield from _by_time([(event.get("timestamp"), _event_block(event)) for event in events])
 
 
-def _event_block(event: dict[str, Any]) -> Block:
+def _event_block(event: dict[str, Any]) -> str:
     """Return an event: its time, type, place and status, what it says, and its other facts as JSON."""
     place, status = _place(event), event.get("status")
     head = f"{event['type']}{f' at {place}' if place else ''}{f' ({_value(status)})' if status else ''}"
@@ -329,10 +265,10 @@ def _event_block(event: dict[str, Any]) -> Block:
     if metadata:
         parts.append(one_line(_value(metadata), LONGEST_VALUE))
     line = f"[{text_or_na(event.get('timestamp'))}] {one_line(head, LONGEST_VALUE)}"
-    return _block(f"{line}:", "; ".join(parts)) if parts else {"line": _line(line)}
+    return _block(f"{line}:", "; ".join(parts)) if parts else _line(line)
 
 
-def _comments(sources: Sources) -> Iterator[Block]:
+def _comments(sources: Sources) -> Iterator[str]:
     """Yield the comments on the issue, as the programs of code hosts write them."""
     issue = sources["context"]["issue"]
     for comment in reversed(issue["comments"] if issue else []):
@@ -345,7 +281,7 @@ def _comments(sources: Sources) -> Iterator[Block]:
             yield _block(f"{head.strip() or 'comment'}:", known.get("body", known))
 
 
-def _issue(sources: Sources) -> Iterator[Block]:
+def _issue(sources: Sources) -> Iterator[str]:
     """Yield the issue: its title, state and labels, then its description."""
     issue = sources["context"]["issue"]
     if issue is None:
@@ -354,53 +290,42 @@ def _issue(sources: Sources) -> Iterator[Block]:
     facts = {"Title": issue["title"], "State": issue["state"], "Labels": labels, "URL": issue["url"]}
     for name, value in facts.items():
         if value:
-            yield {"line": _line(f"{name}: {_value(value)}")}
+            yield _line(f"{name}: {_value(value)}")
     if issue["description"]:
         yield _block("Description:", issue["description"])
 
 
-def _branch(sources: Sources) -> Iterator[Block]:
+def _branch(sources: Sources) -> Iterator[str]:
     """Yield the branch, the pull request, what was changed, and the newest commits; of a finished run what is left."""
     context, state = sources["context"], sources["state"]
     branch, work, name = context["branch"], context["work"], context["artifacts"].get("branch_name")
     url = text_of(state.get("artifacts"), "pr_url") or text_of(state, "pr_url")
     if name and (branch or work):
-        yield {"line": _line(f"Name: {text_or_na(name)}")}
+        yield _line(f"Name: {text_or_na(name)}")
     if url:
-        yield {"line": _line(f"Pull request: {url}")}
+        yield _line(f"Pull request: {url}")
     if branch and branch["files_changed"]:
-        yield {"line": "- Changed since it left the main branch:", "text": branch["files_changed"]}
+        yield _quote("Changed since it left the main branch:", branch["files_changed"])
     elif work and work["files"]:
-        yield {"line": "- Changed by the commits below:", "text": "\n".join(work["files"])}
+        yield _quote("Changed by the commits below:", "\n".join(work["files"]))
     for commit in work["commits"] if work else branch["commits"] if branch else []:
-        yield {"line": _line(f"Commit: {commit}")}
-    if work and work["missing"]:
-        yield {"line": _line(f"Commits not in this clone (squashed or deleted): {', '.join(work['missing'])}")}
+        yield _line(f"Commit: {commit}")
 
 
-def _spec(sources: Sources) -> Iterator[Block]:
-    """Yield the specification; where it has no room, its outline."""
+def _spec(sources: Sources) -> Iterator[str]:
+    """Yield the specification."""
     spec = sources["context"]["spec"]
     if spec is None:
         return
     if spec.get("regenerate"):
-        yield {"line": _line(f"{_value(spec['path'])}: cannot be read, and must be written again")}
+        yield _line(f"{_value(spec['path'])}: cannot be read, and must be written again")
         return
     facts = "; ".join([f"{name}: {spec[name]}" for name in ("title", "type", "status") if spec[name]])
-    artifact: Part = {
-        "artifact_id": "spec",
-        "description": "",
-        "source": str(spec["path"]),
-        "size_bytes": len(spec["content"].encode("utf-8", "surrogatepass")),
-        "content": spec["content"],
-        "required": False,
-    }
-    line = _line(f"{_value(spec['path'])}{f' ({facts})' if facts else ''}")
-    yield {"line": line, "artifact": artifact} if show_whole(artifact) else {"line": line, "text": spec["content"]}
+    yield _quote(f"{_value(spec['path'])}{f' ({facts})' if facts else ''}", spec["content"])
 
 
 # The most important first: title, and what makes the blocks.
-PARTS: dict[str, tuple[str, Callable[[Sources], Iterator[Block]]]] = {
+PARTS: dict[str, tuple[str, Callable[[Sources], Iterator[str]]]] = {
     "position": ("More about where the run stands", _open_questions),
     "decisions": ("Decisions, newest first", _decisions),
     "notes": ("Notes for whoever goes on, newest first", _notes),
@@ -430,7 +355,6 @@ def read_known(run: Run, elsewhere: Elsewhere | None, client: str | None, warn: 
             return {
                 "events": log.count_events(),
                 "ended": [session["session_id"] for session in sessions if session["ended_at"]],
-                "starts": _read_starts(run, blocks),
                 "sessions": sessions,
                 "notes": _read_notes(run),
                 "summaries": [
@@ -447,21 +371,7 @@ def read_known(run: Run, elsewhere: Elsewhere | None, client: str | None, warn: 
             }
     except (LedgerError, sqlite3.DatabaseError, OSError):
         there = elsewhere.describe(None, client) if elsewhere else []
-        return {"events": 0, "ended": [], "starts": [], "sessions": [], "notes": [], "summaries": [], "before": there}
-
-
-def _read_starts(run: Run, blocks: Blocks) -> list[Start]:
-    """Return where sessions began, in order, with the branch that was checked out."""
-    branches = {
-        text_of(recorded["event"], "session_id"): text_of(recorded["event"], "branch")
-        for recorded in find_events(partial(read_log, run), EventQuery(types=("checkout_recorded",)))
-        if dict(recorded["event"]).get("is_end") is False
-    }
-    entries = [entry for entry in session_history(blocks) if isinstance(entry, dict)]
-    known = [
-        (text_of(one.get("environment"), "git_commit"), branches.get(text_of(one, "session_id"))) for one in entries
-    ]
-    return [(commit, branch) for commit, branch in known if commit and COMMIT.fullmatch(commit)]
+        return {"events": 0, "ended": [], "sessions": [], "notes": [], "summaries": [], "before": there}
 
 
 def _read_notes(run: Run) -> list[Note]:

@@ -1,12 +1,10 @@
 """The JSON files that FABER's own tools leave in a run's folder: events and session summaries."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any, TypedDict
 
 from faber_ledger.context.reconstitution.journal import Journal, list_in_line, text_or_na
 from faber_ledger.files.json_text import JsonText
@@ -14,9 +12,6 @@ from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.disk import FileRefused, folder_around, read_text, size_of
 from faber_ledger.runs.progress import error_message
 from faber_ledger.runs.run import CONSOLIDATED, EVENTS, SUMMARIES, Run
-
-if TYPE_CHECKING:
-    from faber_ledger.context.reconstitution.work import Start
 
 
 class Compacted(TypedDict):
@@ -30,21 +25,10 @@ class Compacted(TypedDict):
 
 
 class LedgerFacts(TypedDict):
-    """What a ledger has: how many events, the ids of the sessions that have ended, and where sessions began."""
+    """What a ledger has: how many events, and the ids of the sessions that have ended."""
 
     events: int
     ended: list[str]
-    starts: list[Start]
-
-
-class EventsFound(TypedDict):
-    """The newest events of FABER's tools, oldest first.
-
-    `unreadable` are the places of those that cannot be read, each with the reason.
-    """
-
-    events: list[dict[str, Any]]
-    unreadable: list[tuple[str, str]]
 
 
 MAX_BYTES = 1024 * 1024
@@ -118,13 +102,13 @@ def load_events(run: Run, journal: Journal, known: LedgerFacts) -> tuple[list[di
 
     Those of the ledger count, too.
     """
-    found = read_events(run)
-    for path, reason in found["unreadable"]:
+    found, unreadable = read_events(run)
+    for path, reason in unreadable:
         facts = {"Path": path, "Error": reason}
         journal.warn("events_read_error", "Events read error", facts, "Recent events may be missing")
-    events, older = found["events"][-NEWEST_EVENTS:], found["events"][:-NEWEST_EVENTS]
+    events, older = found[-NEWEST_EVENTS:], found[:-NEWEST_EVENTS]
     count = len(events) + known["events"]
-    if not count and not found["unreadable"]:
+    if not count and not unreadable:
         is_missing = not os.path.lexists(os.path.join(run.own_directory, EVENTS))
         journal.info("events_missing" if is_missing else "events_empty", "ℹ No events found (new run)")
         return [], []
@@ -135,34 +119,33 @@ def load_events(run: Run, journal: Journal, known: LedgerFacts) -> tuple[list[di
     return events, [event for event in older if event["type"] in DECISION_TYPES]
 
 
-def read_events(run: Run) -> EventsFound:
-    """Return the events of FABER's tools, of the folder and of the consolidated file, each once."""
+def read_events(run: Run) -> tuple[list[dict[str, Any]], list[tuple[str, str]]]:
+    """Return the events of FABER's tools, of the folder and of the consolidated file, each once, oldest first.
+
+    Also return the places of those that cannot be read, each with the reason.
+    """
     sources: list[tuple[str, Callable[[], dict[str, Any] | None]]] = []
-    found: EventsFound = {"events": [], "unreadable": []}
+    events: dict[object, dict[str, Any]] = {}
+    unreadable: list[tuple[str, str]] = []
     for place, list_sources in SOURCES[:2]:
         try:
             sources += list_sources(run)
         except FileRefused as error:
-            found["unreadable"].append((place, str(error)))
-    known: set[tuple[str, str, str]] = set()
+            unreadable.append((place, str(error)))
     left = MAX_EVENT_BYTES
-    for count, (path, read) in enumerate(reversed(sources)):
-        if count == MAX_EVENTS or left <= 0:
+    for path, read in sources[: -MAX_EVENTS - 1 : -1]:
+        if left <= 0:
             break
         try:
             left -= size_of(os.path.join(run.own_directory, path)) or 0  # a line's file is small enough as a whole
             event = _checked_event(read())
         except (FileRefused, ValueError) as error:
-            found["unreadable"].append((path, str(error)))
+            unreadable.append((path, str(error)))
             continue
-        if event is None:
-            continue
-        name = (str(event.get("event_id")), str(event.get("timestamp")), str(event["type"]))
-        if name not in known or event.get("event_id") is None:
-            found["events"].append(event)
-        known.add(name)
-    found["events"].reverse()
-    return found
+        if event is not None:
+            name = (str(event["event_id"]), event.get("timestamp"), event["type"]) if event.get("event_id") else path
+            events.setdefault(name, event)
+    return list(events.values())[::-1], unreadable
 
 
 def read_documents(run: Run, warn: Callable[[str], None]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Literal
 
@@ -31,7 +32,7 @@ class Journal:
         self._warn = warn
         self._choose = choose
         self.findings: list[Finding] = []
-        self._warned: dict[str, tuple[str, int]] = {}  # by code: the warning, and how often it came
+        self._warned = Counter[str]()  # by code
 
     def log(self, line: str) -> None:
         """Log a line, if it says something."""
@@ -44,14 +45,14 @@ class Journal:
         self._record("INFO", code, line.removeprefix("ℹ").strip())
 
     def warn(self, code: str, what: str, facts: dict[str, str], note: str) -> None:
-        """Warn and go on (RECON: WARNING); after ten warnings of one code, `finish` counts the others."""
-        count = self._warned.get(code, ("", 0))[1] + 1
-        self._warned[code] = (what, count)
-        if count > MAX_OF_ONE_KIND:
-            return
-        lines = [f"⚠️ WARNING: {what}", *_fact_lines(facts), f"Note: {note}"]
-        self._warn("\n".join(lines))
-        self._record("WARNING", code, _summary(what, facts))
+        """Warn and go on (RECON: WARNING); after ten warnings of one code, say once that there are more."""
+        self._warned[code] += 1
+        if self._warned[code] <= MAX_OF_ONE_KIND:
+            self._warn("\n".join([f"⚠️ WARNING: {what}", *_fact_lines(facts), f"Note: {note}"]))
+            self._record("WARNING", code, _summary(what, facts))
+        elif self._warned[code] == MAX_OF_ONE_KIND + 1:
+            self._warn(f"⚠️ WARNING: {what}: … and more")
+            self._record("WARNING", code, f"{what}: … and more")
 
     def ask(self, code: str, what: str, facts: dict[str, str], options: list[str]) -> int:
         """Ask how to proceed (RECON: ERROR) and return the option's number; raises Aborted for the last option."""
@@ -67,15 +68,6 @@ class Journal:
             raise Aborted(f"{what}: the workflow was aborted", block="Workflow aborted.")
         self._record("ERROR", code, f"{_summary(what, facts)} ({options[chosen - 1]})")
         return chosen
-
-    def finish(self) -> None:
-        """Report how many warnings of each code were left out."""
-        for code, (what, count) in self._warned.items():
-            if count > MAX_OF_ONE_KIND:
-                more = f"{what}: … and {count - MAX_OF_ONE_KIND} more"
-                self._warn(f"⚠️ WARNING: {more}")
-                self._record("WARNING", code, more)
-        self._warned = {}
 
     def _record(self, severity: Literal["ERROR", "WARNING", "INFO"], code: str, text: str) -> None:
         if len(self.findings) < MAX_FINDINGS:

@@ -8,37 +8,22 @@ import re
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from faber_ledger.context.artifact import ArtifactError, build_surroundings, find_file
-from faber_ledger.context.artifact_command import UNATTENDED, ProgramFailed, decode_output, fill_program, run_program
+from faber_ledger.context.artifact_command import ProgramFailed, fill_program, run_program
 from faber_ledger.context.markdown import bold_lines, front_matter, title_of, wanted_sections
-from faber_ledger.context.reconstitution.faber_files import (
-    json_object,
-    load_events,
-    load_session_history,
-    session_summary,
-)
+from faber_ledger.context.reconstitution import faber_files
 from faber_ledger.context.reconstitution.journal import Journal, context_lost, list_in_line, text_or_na
 from faber_ledger.context.reconstitution.work import find_work
 from faber_ledger.context.workflow import parse_artifact
 from faber_ledger.ledger.command_errors import ContextLost
 from faber_ledger.ledger.disk import FileRefused, read_text
 from faber_ledger.ledger.errors import ForeignState, LedgerError, StateInvalid, StateMissing, StateRefused
-from faber_ledger.runs import state_file
+from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.git import default_ref
 from faber_ledger.runs.git_query import GitQuery
-from faber_ledger.runs.progress import (
-    FINISHED,
-    branch_name,
-    current_phase,
-    current_step,
-    error_message,
-    phase_state,
-    resume_point,
-)
 from faber_ledger.runs.run import Run, is_name
 
 if TYPE_CHECKING:
     from faber_ledger.context.artifact import Surroundings
-    from faber_ledger.context.reconstitution.faber_files import LedgerFacts
     from faber_ledger.runs.progress import ResumePoint
     from faber_ledger.runs.settings import UserConfig
 
@@ -55,7 +40,7 @@ FEEDBACK_OPTIONS = ["Continue with the feedback request as it is", "Abort workfl
 
 
 def reconstitute_context(
-    run: Run, state: dict[str, Any], config: UserConfig, journal: Journal, known: LedgerFacts
+    run: Run, state: dict[str, Any], config: UserConfig, journal: Journal, known: faber_files.LedgerFacts
 ) -> dict[str, Any]:
     """Take RECON's steps in order, report them to the journal, and return the `workflow_context`.
 
@@ -67,38 +52,37 @@ def reconstitute_context(
     if config["problem"]:
         what = "User configuration cannot be used - continuing without mapped commands and plugin roots"
         journal.warn("user_config_invalid", what, {"Error": config["problem"]}, "Correct the file, or remove it")
-    work_id, named, branch_named = _work_id(state), state.get("artifacts"), branch_name(state)
+    work_id, named, branch_named = _work_id(state), state.get("artifacts"), progress.branch_name(state)
     artifacts: dict[str, Any] = dict(named) if isinstance(named, dict) else {}
     if branch_named is not None:
         artifacts["branch_name"] = branch_named  # where RECON looks for it; real states name it elsewhere
     surroundings = build_surroundings(run, state, config["plugin_roots"], config["commands"])
     spec = load_specification(surroundings, artifacts.get("spec_path"), journal)
     issue = load_work_item(work_id, surroundings, journal)
-    branch = inspect_branch(run.root, branch_named, journal, is_finished=state["status"] in FINISHED)
-    is_over = state["status"] in FINISHED and not (branch and branch["files_changed"])
-    history = load_session_history(run, journal, known)
-    events, older_decisions = load_events(run, journal, known)
-    feedback, point = _pending_feedback(run, state, journal), resume_point(state)
-    journal.finish()
+    branch = inspect_branch(run.root, branch_named, journal, is_finished=state["status"] in progress.FINISHED)
+    is_over = state["status"] in progress.FINISHED and not (branch and branch["files_changed"])
+    history = faber_files.load_session_history(run, journal, known)
+    events, older_decisions = faber_files.load_events(run, journal, known)
+    feedback, point = _pending_feedback(run, state, journal), progress.resume_point(state)
     _report_resume_point(state, point, journal)
     return {
         "run_id": run.run_id,
         "work_id": work_id,
         "status": state["status"],
-        "current_phase": current_phase(state),
-        "current_step": current_step(state),
+        "current_phase": progress.current_phase(state),
+        "current_step": progress.current_step(state),
         "artifacts": artifacts,
         "spec": spec,
         "issue": issue,
         "branch": branch,
         "events": events,
         "session_history": history,
-        "session_summary": session_summary(history),
+        "session_summary": faber_files.session_summary(history),
         "resuming_from_feedback": state["status"] == "awaiting_feedback",
         "feedback_request": feedback,
         "resume_point": point,
         "older_decisions": older_decisions,
-        "work": find_work(run, state, known["starts"]) if is_over else None,
+        "work": find_work(run) if is_over else None,
     }
 
 
@@ -132,7 +116,7 @@ def load_state(run: Run) -> dict[str, Any]:
 def load_metadata(run: Run) -> dict[str, Any] | None:
     """Return `metadata.json`; None if there is none, as in runs of FABER's own tools. Raises ContextLost."""
     try:
-        return json_object(run, run.metadata_path)
+        return faber_files.json_object(run, run.metadata_path)
     except (FileRefused, ValueError) as error:
         raise context_lost(
             f"Metadata file corrupted: {run.shown(run.metadata_path)}: {error}",
@@ -215,7 +199,11 @@ def _report_resume_point(state: dict[str, Any], point: ResumePoint | None, journ
         "start": "Start from beginning",
     }
     journal.log(f"Resume point: {words[point['mode']].format(point_text(point))}")
-    error = error_message(phase_state(state, point["phase"]).get("error")) if point["mode"] == "retry" else ""
+    error = (
+        progress.error_message(progress.phase_state(state, point["phase"]).get("error"))
+        if point["mode"] == "retry"
+        else ""
+    )
     if error:
         journal.log(f"  Error: {text_or_na(error)}")
 
@@ -372,12 +360,8 @@ def load_work_item(work_id: str | None, surroundings: Surroundings, journal: Jou
         return None
     while True:
         try:
-            printed = run_program(
-                arguments, surroundings["root"], os.environ | UNATTENDED, seconds=SECONDS, limit=MAX_ANSWER
-            )
-            if not printed.strip():
-                raise ProgramFailed("no answer")
-            return _parse_answer(work_id, decode_output(printed), journal)
+            printed = run_program(arguments, surroundings["root"], seconds=SECONDS, limit=MAX_ANSWER)
+            return _parse_answer(work_id, printed, journal)
         except ProgramFailed as error:
             kind, reason = _kind(error), text_or_na(str(error))
         if kind != "auth":

@@ -35,7 +35,7 @@ def lead_away(place: Path, outside: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "name"),
     pair(
-        [("uninstall",), ("uninstall", "--scope", "local"), ("init",), ("doctor", "--fix")],
+        [("uninstall",), ("uninstall", "--scope", "local"), ("init",), ("doctor",)],
         [".claude/settings.json", ".claude", ".fractary/faber"],
     ),
 )
@@ -73,7 +73,7 @@ def test_a_link_in_the_git_directory_leads_no_hook_or_command_away(tmp_path: Pat
     project.faber("note", "add", "once more")
     (project.run / "state.json").chmod(0o444)
     project.write(".fractary/faber/.active-run-id", "ghost\n")
-    project.faber("doctor", "--fix")
+    project.faber("doctor")
     assert contents_of(outside) == {}
     (kept / name).unlink(missing_ok=True)
     project.write(".fractary/faber/.active-run-id", f"{project.run_id}\n")

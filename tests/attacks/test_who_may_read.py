@@ -84,7 +84,7 @@ def test_a_second_user_of_the_group_can_record(tmp_path: Path) -> None:
     assert set(files.values()) == {"0o660"}, files
 
 
-EXPORTS = (("export", "--sqlite", "out.db"), ("export", "-o", "out.jsonl"), ("timeline", "-o", "out.html"))
+EXPORTS = (("export", "-o", "out.jsonl"), ("timeline", "-o", "out.html"))
 
 
 @pytest.mark.long
@@ -94,10 +94,9 @@ def test_another_user_does_not_read_an_export(project: Project, words: tuple[str
     out = project.root / words[-1]
     assert project.faber(*words).returncode == 0
     assert oct(mode_of(out)) == oct(0o600)
-    if "--sqlite" not in words:  # which replaces no file
-        out.chmod(0o640)
-        assert project.faber(*words).returncode == 0
-        assert oct(mode_of(out)) == oct(0o640)
+    out.chmod(0o640)
+    assert project.faber(*words).returncode == 0
+    assert oct(mode_of(out)) == oct(0o640)
 
 
 @pytest.mark.parametrize("place", ["faber", "faber/logs"])

@@ -57,6 +57,19 @@ def test_each_fault_is_found_with_what_to_run_and_nothing_is_written(patient: Pa
     assert code == (23 if grave else 0)
 
 
+OF_INIT = ["no hooks", "no drivers", "no stash", "older attributes", "no ignore", "one hook missing", "no attributes"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", few(OF_INIT, 3))
+def test_init_which_a_finding_names_leaves_no_problem(patient: Patient, name: str) -> None:
+    FAULTS[name][2](patient)
+    (found,) = patient.problems()[FAULTS[name][0]][:1]
+    assert "`faber-ledger init" in found["hint"]
+    assert patient.call("init").returncode == 0
+    assert problems_of(patient.doctor(code=0)) == {}
+
+
 def test_every_check_is_made_to_fire_by_a_fault_of_the_table() -> None:
     silent = CHECKS.keys() - {check for check, _, _ in FAULTS.values()}
     assert silent == {"git.repository", "hooks.program"}  # they are asked below
@@ -92,7 +105,8 @@ def test_a_submodule_is_a_project_of_its_own(patient: Patient, tmp_path: Path) -
     subprocess.run(
         ["git", "-C", str(outer), *allowed, "submodule", "--quiet", "add", str(patient.root), "sub"], check=True
     )
-    data = patient.doctor("--fix", cwd=outer / "sub")
+    assert patient.call("init", "--git-only", cwd=outer / "sub").returncode == 0
+    data = patient.doctor(cwd=outer / "sub")
     assert data["root"] == str(outer / "sub")
     assert "git.drivers" not in problems_of(data)
     assert "hooks.installed" not in problems_of(data)

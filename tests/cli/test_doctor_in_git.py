@@ -31,5 +31,5 @@ def test_a_merge_that_has_stopped_is_an_error_and_no_backup_is_offered(one: Clon
     assert "faber-ledger resolve" in output
     assert "--restore" not in output
     before = one.state_path.read_bytes()
-    doctor(one, "--fix")
+    doctor(one)
     assert one.state_path.read_bytes() == before

@@ -115,7 +115,6 @@ def test_every_reader_says_redacted_and_none_fails(project: Project, tmp_path: P
         ["replay"],
         ["timeline", "-o", str(tmp_path / "run.html")],
         ["export"],
-        ["export", "--sqlite", str(tmp_path / "run.db")],
         ["status"],
         ["session-load"],
         ["textconv", str(project.ledger_path)],

@@ -199,8 +199,6 @@ def test_a_plugin_that_is_switched_off_or_installed_for_others_runs_no_hook(
     assert level == "warning"
     assert what.startswith(f"the plugin {NAME} is {'switched off in' if is_named else 'not enabled here,'}")
     assert hint.startswith(f"run `claude plugin {verb} {NAME}{scope}`; or, ")
-    project.doctor("--fix")
-    assert not has_settings_hooks(project)  # which of the two is the user's to decide
 
 
 def test_a_plugin_of_another_marketplace_is_not_ours(project: Patient) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -36,16 +34,6 @@ def names(project: Project) -> list[str]:
 
 def content(project: Project) -> dict[str, bytes]:
     return {path.stem: path.read_bytes() for path in (project.root / FOLDER).iterdir()}
-
-
-def put_faber(project: Project, installed_for: str | None) -> None:
-    """Put FABER's plugin on the client's list, for one project or for the user."""
-    home = Path(project.environment()["HOME"])
-    folder = home / ".claude/plugins/cache/fractary/fractary-faber/3.0.0"
-    folder.mkdir(parents=True)
-    entry = {"installPath": str(folder), "scope": "user"} | ({"projectPath": installed_for} if installed_for else {})
-    listed = {"version": 2, "plugins": {"fractary-faber@fractary": [entry]}}
-    (home / ".claude/plugins/installed_plugins.json").write_text(json.dumps(listed))
 
 
 # What is written
@@ -123,38 +111,6 @@ def test_a_folder_that_leads_out_of_the_project_is_not_written_to(project: Proje
     link.symlink_to(outside / "moved")
     run(project, "uninstall")
     assert names(project) == sorted(SKILL_OF)
-
-
-# FABER's own plugin
-
-
-@pytest.mark.parametrize("made", [".claude-plugin/plugin.json", "commands/workflow-run.md"])
-def test_nothing_is_written_where_the_project_has_fabers_plugin(project: Project, made: str) -> None:
-    project.write(f"plugins/faber/{made}", "{}")
-    assert "note: no slash commands are written: FABER's own plugin has them (plugins/faber)" in init(project)
-    assert names(project) == []
-
-
-@pytest.mark.parametrize("is_for_all", [True, False])
-def test_nothing_is_written_where_fabers_plugin_is_installed(project: Project, is_for_all: bool) -> None:
-    put_faber(project, str(project.root.parent / "another"))
-    init(project)
-    assert names(project) == sorted(SKILL_OF)
-    shutil.rmtree(Path(project.environment()["HOME"]) / ".claude")
-    put_faber(project, None if is_for_all else str(project.root))
-    assert "note: no slash commands are written: FABER's own plugin has them (fractary-faber@fractary)" in init(project)
-    assert names(project) == []
-
-
-def test_what_was_written_before_fabers_plugin_came_is_removed_again(project: Project) -> None:
-    init(project)
-    mine = project.root / FOLDER / "session-load.md"
-    mine.write_text("mine")
-    put_faber(project, None)
-    said = init(project)
-    assert "FABER's own plugin has them" in said
-    assert [path.name for path in (project.root / FOLDER).iterdir()] == [mine.name]
-    assert mine.read_text() == "mine"
 
 
 # Removal

@@ -282,7 +282,7 @@ def test_a_worktree_whose_settings_are_untracked_has_no_hooks_and_its_start_says
     project.git("rm", "--quiet", "-r", "--cached", ".claude")
     project.git("commit", "--quiet", "-m", "Untracked")
     done = project.faber("run", "start", "--work-id", "259", "--worktree")
-    assert "This worktree has no hooks: run `faber-ledger init` in it" in done.stdout
+    assert "A client has not all hooks there: `faber-ledger doctor`" in done.stdout
 
 
 # Cleaning up

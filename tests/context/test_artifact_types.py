@@ -246,7 +246,7 @@ def test_any_other_git_command_is_refused_with_the_reason(project: Project) -> N
         ("git log $(id)", "there is no shell"),
         ("git log 'x", "cannot be split"),
         ("git log --max-count", "needs a value"),
-        ("git log nonsense", "`git log` failed: fatal: bad revision 'nonsense^{commit}'"),
+        ("git log nonsense", "`git log` failed: it ended with an error"),
         ("git branch -- x", "may not have paths here"),
         ("git branch newb", "'newb' - `git branch` may not have this here"),
         ("git branch --sort=refname newb", "`git branch` may not have this here"),
@@ -440,8 +440,8 @@ def test_outside_git_the_artifact_fails_with_the_reason(tmp_path: Path) -> None:
 # Programs
 
 
-def python(code: str, *, seconds: float = 20, limit: int = 1000, directory: str = "/") -> bytes:
-    return run_program([sys.executable, "-c", code], directory, os.environ, seconds=seconds, limit=limit)
+def python(code: str, *, seconds: float = 20, limit: int = 1000) -> str:
+    return run_program([sys.executable, "-c", code], "/", seconds=seconds, limit=limit)
 
 
 def test_a_program_that_hangs_is_killed_with_all_it_started(tmp_path: Path) -> None:
@@ -450,7 +450,7 @@ def test_a_program_that_hangs_is_killed_with_all_it_started(tmp_path: Path) -> N
     reader = os.open(alive, os.O_RDONLY | os.O_NONBLOCK)
     shell = f"exec 3>'{alive}'; sh -c 'echo child >&3; exec sleep 1000' & exec sleep 1000"
     with pytest.raises(ProgramFailed, match="longer than 1 second"):
-        run_program(["sh", "-c", shell], "/", os.environ, seconds=1, limit=1000)
+        run_program(["sh", "-c", shell], "/", seconds=1, limit=1000)
     os.set_blocking(reader, True)
     with open(reader) as pipe:
         assert select.select([pipe], [], [], 60)[0]
@@ -463,14 +463,14 @@ def test_a_daemon_that_keeps_the_output_open_is_not_waited_for(tmp_path: Path) -
     shell = f"setsid sh -c 'echo $$ >{tmp_path}/pid; exec sleep 1000' &"
     try:
         with pytest.raises(ProgramFailed, match="longer than 1 second"):
-            run_program(["sh", "-c", shell], "/", os.environ, seconds=1, limit=1000)
+            run_program(["sh", "-c", shell], "/", seconds=1, limit=1000)
     finally:
         os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
 
 
 def test_a_program_that_prints_too_much_or_fails_says_so() -> None:
     with pytest.raises(ProgramFailed, match="more than 1,000 bytes"):
-        python("while True: print('x' * 1000)")
+        python("print('x' * 1000)")
     with pytest.raises(ProgramFailed, match=r"^no such issue$"):
         python("import sys; sys.stderr.write('x' * 100000 + '\\nno such issue\\n'); sys.exit(4)")
     with pytest.raises(ProgramFailed, match="status 4"):
@@ -478,10 +478,10 @@ def test_a_program_that_prints_too_much_or_fails_says_so() -> None:
     with pytest.raises(ProgramFailed, match="binary content"):
         python("print('\\0')")
     with pytest.raises(ProgramFailed, match="cannot be run: No such file"):
-        run_program(["no-such-program"], "/", os.environ, seconds=1, limit=1)
+        run_program(["no-such-program"], "/", seconds=1, limit=1)
     with pytest.raises(ProgramFailed, match="cannot be run"):
-        run_program(["a\0b"], "/", os.environ, seconds=1, limit=1)
-    assert python("import sys; print(sys.stdin.read() == '')") == b"True\n"
+        run_program(["a\0b"], "/", seconds=1, limit=1)
+    assert python("import sys; print(sys.stdin.read() == '')") == "True\n"
 
 
 # Slash commands
@@ -585,9 +585,7 @@ def test_a_dry_run_only_names_the_mapped_program_that_a_load_runs(mine: Project)
     lines = dry.stdout.splitlines()
     issue = lines[lines.index("  ✓ issue") : lines.index("  ✓ commits")]
     assert issue[1:3] == ["    Type: work_plugin", "    Command: /fractary-work:issue-fetch {work_id}"]
-    assert issue[3].startswith(f"    Runs: {sys.executable} -c open(")
-    assert issue[4:] == ["    Required: yes", "    Last loaded: never", "    Action: LOAD", ""]
-    assert "    Runs: git log --format=%s -5" in lines
+    assert issue[3:] == ["    Required: yes", "    Last loaded: never", "    Action: LOAD", ""]
     assert "Total: 3 artifacts (3 would be loaded, 0 skipped)" in lines
     done = mine.faber("session-load", "--verbose")
     assert done.returncode == 0, done.stderr
@@ -641,10 +639,8 @@ def test_while_a_mapped_program_runs_others_can_record(mine: Project) -> None:
 
 def test_without_a_mapping_a_command_says_that_the_agent_is_asked(mine: Project) -> None:
     env = {"XDG_CONFIG_HOME": str(mine.root.parent / "none")}
-    assert (
-        "    Runs: /fractary-work:issue-fetch 258 (by the agent)"
-        in mine.faber("session-load", "--dry-run", env=env).stdout
-    )
+    asked = "    Action: SKIP (deferred: the agent is asked to run it)\n"
+    assert asked in mine.faber("session-load", "--dry-run", env=env).stdout
     done = mine.faber("session-load", env=env)
     assert " - deferred: the agent is asked to run it\n" in done.stdout
     assert "run `/fractary-work:issue-fetch 258`" in done.stdout

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from support.project import Project, usual_state
 
 from faber_ledger.context.outline import outline
-from faber_ledger.context.selection import MAX_BYTES_READ, MAX_PER_LIST
+from faber_ledger.context.selection import MAX_ARTIFACTS, MAX_BYTES_READ
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,8 +48,8 @@ def test_a_required_artifact_is_read_however_large_the_optional_ones_are(tmp_pat
     project.write("docs/needed.md", "Needed.\n")
     packet = project.deliver("SessionStart.startup.print").packet or ""
     assert "\nNeeded.\n" in packet
-    assert "always_load names 211 artifacts, and a hook loads at most 200 of them, required ones first" in packet
-    assert len(project.of_type("artifact_loaded")) + len(project.of_type("artifact_failed")) <= MAX_PER_LIST
+    assert "the workflow names 211 artifacts, and a hook loads at most 200, required ones first" in packet
+    assert len(project.of_type("artifact_loaded")) + len(project.of_type("artifact_failed")) <= MAX_ARTIFACTS
 
 
 def named(root: Path, artifacts: list[dict[str, Any]], phase: str = "") -> Project:

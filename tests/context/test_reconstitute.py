@@ -584,7 +584,7 @@ Note: Spec may not have been created yet (early phase)
     ("script", "error"),
     [
         ("sys.exit('error connecting to api.example.org')", "error connecting to api.example.org"),
-        ("pass", "no answer"),
+        ("pass", "it printed nothing"),
         ("sys.exit(9)", "it ended with status 9"),
     ],
 )

@@ -98,11 +98,6 @@ def test_each_report_finds_the_run_by_all_of_its_names(project: Project) -> None
         assert OTHER in text or "the other run's note" in text, command
 
 
-def test_a_database_of_all_runs_has_it(project: Project, tmp_path: Path) -> None:
-    done = project.faber("export", "--all", "--sqlite", str(tmp_path / "all.db"))
-    assert (done.returncode, "of 2 runs" in done.stderr) == (0, True), done.stderr
-
-
 def test_an_event_of_it_is_shown_and_a_shell_completes_the_run(project: Project) -> None:
     env = {"_FABER_LEDGER_COMPLETE": "bash_complete", "COMP_WORDS": "faber-ledger status oth", "COMP_CWORD": "2"}
     assert OTHER in project.faber(env=env).stdout

@@ -152,7 +152,7 @@ COMMANDS = [
     ["seal"],
     ["run", "resume", RUN],
     ["init", "--git-only"],
-    ["doctor", "--fix"],
+    ["doctor"],
     ["project", "--restore"],
     ["redact", "NOTE", "--yes"],
     ["resolve"],

@@ -83,7 +83,7 @@ def active(project: Project) -> Any:
 
 def is_sound(project: Project) -> bool:
     done = project.faber("verify", project.run_id)
-    return done.stdout == f"{project.run_id}: sound\n" and project.faber("project", "--check").returncode == 0
+    return done.stdout == f"{project.run_id}: sound\n"
 
 
 # Each client stays in its project
