@@ -151,7 +151,7 @@ def test_a_packet_follows_start_compaction_and_clear_once(project: Project) -> N
     assert project.ends() == ["compaction", "normal", "normal"]
 
 
-@pytest.mark.parametrize("agent", ["codex", "copilot"])
+@pytest.mark.parametrize("agent", PROGRAMS)
 def test_a_packet_follows_an_automatic_compaction_once(project: Project) -> None:
     with project.start() as terminal:
         project.model.tokens = project.program.full
