@@ -96,3 +96,18 @@ def test_codex_gets_the_position_alone_at_a_resume(clients: Clients) -> None:
     assert clients.asked[0].count("Ask before you merge.") == 1
     clients.run(*RESUMED["codex"])
     assert (clients.asked[0].count(PACKET), clients.asked[0].count("Ask before you merge.")) == (2, 1)
+
+
+def test_codex_compacts_before_a_resume_and_gets_one_packet(clients: Clients) -> None:
+    config = clients.home / ".codex/config.toml"
+    config.write_text(f"model_auto_compact_token_limit = 20000\n{config.read_text()}")
+    clients.run("faber-ledger", "init", "--agent", "codex")
+    clients.run("faber-ledger", "run", "start", "--work-id", "258")
+    clients.model.tokens = 30_000
+    clients.run(*HEADLESS["codex"])
+    clients.model.tokens = 100
+    clients.run(*RESUMED["codex"])
+    assert [body.count(PACKET) for body in clients.asked] == [1]
+    found = [one["end_reason"] for one in clients.sessions()]
+    assert found[0] == found[-1] == "normal"  # the compaction came after the first one's end
+    assert "abandoned" not in found
