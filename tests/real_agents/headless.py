@@ -83,6 +83,18 @@ def test_agents_of_one_day_have_each_session_once(clients: Clients) -> None:
     assert found == [(agent, "normal") for agent in HEADLESS]
 
 
+def test_codex_gets_the_position_alone_at_a_resume(clients: Clients) -> None:
+    protocol = clients.root / "plugins/faber/docs/workflow-orchestration-protocol.md"
+    protocol.parent.mkdir(parents=True)
+    protocol.write_text("Ask before you merge.\n")
+    clients.run("faber-ledger", "init", "--agent", "codex")
+    clients.run("faber-ledger", "run", "start", "--work-id", "258")
+    clients.run(*HEADLESS["codex"])
+    assert clients.asked[0].count("Ask before you merge.") == 1
+    clients.run(*RESUMED["codex"])
+    assert (clients.asked[0].count(PACKET), clients.asked[0].count("Ask before you merge.")) == (2, 1)
+
+
 def test_codex_compacts_before_a_resume_and_gets_one_packet(clients: Clients) -> None:
     config = clients.home / ".codex/config.toml"
     config.write_text(f"model_auto_compact_token_limit = 20000\n{config.read_text()}")
