@@ -177,7 +177,7 @@ def _absorb_all(remote: Remote, runs: dict[str, Carried], there: dict[str, str],
     wanted = []
     for name, one in runs.items():
         sent = Sent(one.run)
-        is_compared = one.run.is_kept or not os.path.lexists(one.run.state_path) or sent.seen == there.get(name)
+        is_compared = one.run.is_kept or not os.path.lexists(one.run.state_path) or sent.here.seen == there.get(name)
         if name in there and not (sent.commit == there[name] and is_compared):
             wanted.append(name)
     new = _fetch(remote, runs, wanted)
@@ -309,7 +309,7 @@ def _prepare(remote: Remote, one: Carried, parent: str, folder: str, warn: Warn,
     sent.has_metadata = METADATA in files
     history = "" if sent.must_purge else parent
     version = Version(ref_name(run.run_id), files, message, history, int(now()))
-    return Prepared(version, sent, bool(state) and sent.digest == digest_of(state))
+    return Prepared(version, sent, bool(state) and sent.here.digest == digest_of(state))
 
 
 def _note_pushed(one: Carried, prepared: Prepared, commit: str, pushed: Pushed, remote: Remote, warn: Warn) -> bool:
@@ -335,7 +335,7 @@ def _note_pushed(one: Carried, prepared: Prepared, commit: str, pushed: Pushed, 
         delete_refs(remote.top, [remote.fetched(ref_name(one.run.run_id))])
     sent.commit, sent.at, sent.problem = commit, now(), ""
     if prepared.has_our_state:
-        sent.note_shared(sent.digest)
+        sent.note_shared(sent.here.digest)
     sent.is_forgotten = False
     sent.save(is_purged=sent.must_purge)
     one.has_sent, one.why, one.code = True, None, 0

@@ -141,7 +141,7 @@ def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], remote: str, warn:
     if not theirs:
         return ""
     others = digest_of(theirs)
-    if others == sent.digest:
+    if others == sent.here.digest:
         sent.note_shared(others)
         return ""
     if run.is_kept:
@@ -153,10 +153,10 @@ def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], remote: str, warn:
         if found == others:
             sent.note_shared(others)
         elif is_tracked(run.state_path) is not False:
-            sent.seen = sent.commit
+            sent.here.seen = sent.commit
             if time_of(theirs) >= time_of(ours):
                 warn(f"{run.run_id}: the state at {remote} is newer ({words}) than the one here, which git tracks")
-        elif found != sent.digest:
+        elif found != sent.here.digest:
             return _merge_state(run, sent, ours, theirs, warn)
         else:
             with read_log(run) as log:
@@ -165,7 +165,7 @@ def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], remote: str, warn:
                     sent.note_state(run)
                     return words or "without a status"
     except LedgerError as error:
-        if sent.digest:
+        if sent.here.digest:
             warn(f"{run.run_id}: the state at {remote} ({words}) is taken by a later sync: {error.message}")
     except RecursionError:
         pass  # our blocks are all that changes
@@ -173,8 +173,8 @@ def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], remote: str, warn:
 
 
 def _merge_state(run: Run, sent: Sent, ours: dict[str, Any], theirs: dict[str, Any], warn: Warn) -> str:
-    """Write the merge of two states that have both changed since `sent.base` (DECISIONS 54); return what it is."""
-    before = run_git("cat-file", "blob", f"{sent.base}:{STATE}", at=run.root).stdout if sent.base else b""
+    """Write the merge of two states that have both changed since `sent.here.base` (DECISIONS 54); return what it is."""
+    before = run_git("cat-file", "blob", f"{sent.here.base}:{STATE}", at=run.root).stdout if sent.here.base else b""
     merged = merge_states(before, content_of(ours).encode(), content_of(theirs).encode(), None)
     with read_log(run) as log:
         if not replace_state(run, merged.content.decode(), content_of(ours), log, warn):

@@ -74,7 +74,7 @@ def files_to_send(remote: Remote, run: Run, sent: Sent, parent: str) -> tuple[di
         pass
     if metadata is not None:
         files[METADATA] = metadata
-    is_newer = not state or (sent.base != parent and sent.updated_at >= time_of(state))
+    is_newer = not state or (sent.here.base != parent and sent.updated_at >= time_of(state))
     if parent and (is_newer or (sent.has_metadata and METADATA not in files)):
         with read(remote.top, [parent]) as commits:
             commit = next(commits)
@@ -91,7 +91,7 @@ def files_to_send(remote: Remote, run: Run, sent: Sent, parent: str) -> tuple[di
         except (LedgerError, RecursionError):
             pass  # ours is better than one that nobody can read
     if state and state is ours:
-        sent.digest = digest_of(state)
+        sent.here.digest = digest_of(state)
     return state, files
 
 
@@ -123,8 +123,10 @@ def is_state_due(run: Run, sent: Sent) -> bool:
     try:
         state = read_state(run).value
         at = time_of(state)
-        if sent.base != sent.commit or not sent.digest:
+        if sent.here.base != sent.commit or not sent.here.digest:
             return at > sent.updated_at
-        return sent.state != shape_of(run.state_path) and digest_of(state) != sent.digest  # whatever its time is
+        return (
+            sent.here.state != shape_of(run.state_path) and digest_of(state) != sent.here.digest
+        )  # whatever its time is
     except (LedgerError, RecursionError):
         return False
