@@ -35,7 +35,7 @@ from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import Run, find_root
 from faber_ledger.runs.set_aside import report
 from faber_ledger.runs.settings import project_id
-from faber_ledger.runs.synced import note_project, read_note, write_note
+from faber_ledger.runs.synced import SyncNote, note_project
 
 MOST_NAMED = 10  # events of a run
 BACKGROUND_SECONDS, GRACE_SECONDS = 60, 5
@@ -289,8 +289,9 @@ def _exchange_each(remote: Remote, wanted: Wanted) -> Iterator[Exchanged | int]:
             warn(f"{run.run_id} is left out: {error}")
             yield error.exit_code if isinstance(error, LedgerError) else 1
     if wanted.every and wanted.fetches and newest is not None and not has_failed:
-        note = read_note(wanted.root, remote.key, "")
-        write_note(wanted.root, remote.key, "", {**note, "position": newest[0], "anchor": newest, "again": not_begun})
+        note = SyncNote(wanted.root, remote.key, "")
+        note.position, note.anchor, note.again = newest[0], newest, not_begun
+        note.save()
 
 
 def _choose(remote: Remote, wanted: Wanted, upto: int) -> list[Run]:
@@ -311,11 +312,11 @@ def _choose(remote: Remote, wanted: Wanted, upto: int) -> list[Run]:
             return [run_here(root, picked)]
     found = {run.run_id: run for run in runs_here(root)}
     if wanted.fetches:
-        note = read_note(root, remote.key, "")
-        anchor = note["anchor"]
+        note = SyncNote(root, remote.key, "")
+        anchor = note.anchor
         is_known = anchor is not None and has_event(remote.server, remote.project, *anchor)
-        news = list_runs(remote.server, remote.project, note["position"] if is_known else 0, upto)
-        for name in dict.fromkeys([*news, *note["again"]]):
+        news = list_runs(remote.server, remote.project, note.position if is_known else 0, upto)
+        for name in dict.fromkeys([*news, *note.again]):
             try:
                 run = run_here(root, name)
                 found.setdefault(run.run_id, run)

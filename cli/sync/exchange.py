@@ -44,7 +44,7 @@ from faber_ledger.runs.projecting import STATE_DEFAULTS
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.settings import project_id
 from faber_ledger.runs.state_file import read_state
-from faber_ledger.runs.synced import Note, empty_note, note_exchanged, note_project, read_note, write_note
+from faber_ledger.runs.synced import SyncNote, note_project
 
 Row = tuple[Any, ...]
 
@@ -100,45 +100,46 @@ def exchange_run(
             conflicts.update(refused)
         if with_state:
             moved = exchange_state(remote, run, note, fetches=fetches, pushes=pushes, warn=warn)
-    note["is_due"] |= moved == "fetched"
+    note.is_due |= moved == "fetched"
     if pushed > 0 or moved == "pushed":
         tell_readers(remote.server, remote.project)
-    if note["is_due"] and not lacks_ledger(run):
+    if note.is_due and not lacks_ledger(run):
         code = write_blocks(run, warn=warn)
-        note["is_due"] = code != 0
-        write_note(run.root, remote.key, run.run_id, note)
+        note.is_due = code != 0
+        note.save()
     left = len(list_waiting(run)) if pushes else 0
     return Exchanged(
         run.run_id, taken.added, pushed, taken.left_out, sorted(conflicts), moved, left, code or int(left > 0)
     )
 
 
-def _read_checked_note(remote: Remote, run: Run) -> Note:
+def _read_checked_note(remote: Remote, run: Run) -> SyncNote:
     """Return what was exchanged before; of a server that was set back since, nothing but whether blocks are due."""
-    note = read_note(run.root, remote.key, run.run_id)
-    anchor = note["anchor"]
+    note = SyncNote(run.root, remote.key, run.run_id)
+    anchor = note.anchor
     if anchor is not None and has_event(remote.server, remote.project, *anchor):
         return note
-    return {**empty_note(), "is_due": note["is_due"]}
+    note.position, note.again, note.roots, note.heads, note.anchor, note.state = 0, (), (), (), None, ""
+    return note
 
 
-def _push(remote: Remote, run: Run, note: Note, progress: Progress) -> tuple[int, list[str]]:
+def _push(remote: Remote, run: Run, note: SyncNote, progress: Progress) -> tuple[int, list[str]]:
     """Push what the server does not have of a run's log, as it is stored: secrets were masked when it was recorded."""
-    note_exchanged(run.root, run.run_id)  # first: a push that is cut leaves some events there
+    note.save()  # first: a push that is cut leaves some events there
     with read_log(run) as log:
         heads = [digest.hex() for _, digest in log.heads()]
-        if heads == note["heads"]:
+        if heads == note.heads:
             return 0, []
-        rows, count = _rows_to_push(log, {bytes.fromhex(digest) for digest in note["heads"]})
+        rows, count = _rows_to_push(log, {bytes.fromhex(digest) for digest in note.heads})
         advance = progress(count, f"pushing {run.run_id}")
         pushed = push_events(remote.server, remote.project, run.run_id, rows, advance)
     newest = newest_event(remote.server, remote.project, run.run_id)
-    if count_events(remote.server, remote.project, run.run_id, note["position"]) == pushed.added and newest is not None:
-        note["position"] = newest[0]  # nobody else has pushed since this clone fetched
+    if count_events(remote.server, remote.project, run.run_id, note.position) == pushed.added and newest is not None:
+        note.position = newest[0]  # nobody else has pushed since this clone fetched
     if not pushed.conflicts:
-        note["heads"] = heads
-    note["anchor"] = newest
-    write_note(run.root, remote.key, run.run_id, note)
+        note.heads = heads
+    note.anchor = newest
+    note.save()
     return pushed.added, pushed.conflicts
 
 
@@ -238,7 +239,7 @@ Moved = Literal["fetched", "pushed"]
 
 
 def exchange_state(
-    remote: Remote, run: Run, note: Note, *, fetches: bool, pushes: bool, warn: Callable[[str], None]
+    remote: Remote, run: Run, note: SyncNote, *, fetches: bool, pushes: bool, warn: Callable[[str], None]
 ) -> Moved | None:
     """Exchange a run's state after its events; return what was done. Changes and writes the note.
 
@@ -257,7 +258,7 @@ class StateLeftOut(Exception):
     """Why a state is neither fetched nor pushed."""
 
 
-def _fetch_state(remote: Remote, run: Run, note: Note) -> bool:
+def _fetch_state(remote: Remote, run: Run, note: SyncNote) -> bool:
     content = fetch_state(remote.server, remote.project, run.run_id)
     if content is None:
         return False
@@ -270,7 +271,7 @@ def _fetch_state(remote: Remote, run: Run, note: Note) -> bool:
     return is_new
 
 
-def _push_state(remote: Remote, run: Run, note: Note) -> bool:
+def _push_state(remote: Remote, run: Run, note: SyncNote) -> bool:
     """Push the state if it has changed here, or the server has lost it; return whether the server has taken it."""
     try:
         state = read_state(run).value
@@ -282,7 +283,7 @@ def _push_state(remote: Remote, run: Run, note: Note) -> bool:
     there = describe_state(remote.server, remote.project, run.run_id)
     is_there = there is not None and there.digest.hex() == _digest_of(content)
     if not is_there:
-        if there is not None and _digest_of(content) == note["state"]:
+        if there is not None and _digest_of(content) == note.state:
             return False
         if there is not None and at < there.at:
             if seconds is None:
@@ -298,10 +299,10 @@ def _push_state(remote: Remote, run: Run, note: Note) -> bool:
     return not is_there
 
 
-def _note_state(remote: Remote, run: Run, note: Note, content: str) -> None:
-    if note["state"] != _digest_of(content):
-        note["state"] = _digest_of(content)
-        write_note(run.root, remote.key, run.run_id, note)
+def _note_state(remote: Remote, run: Run, note: SyncNote, content: str) -> None:
+    if note.state != _digest_of(content):
+        note.state = _digest_of(content)
+        note.save()
 
 
 def _digest_of(content: str) -> str:
