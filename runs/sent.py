@@ -86,10 +86,6 @@ class Sent(Note):
         """Note which state this work tree and `commit` both have."""
         self.here.digest, self.here.base, self.here.seen = digest, self.commit, self.commit
 
-    def forget_state(self) -> None:
-        """Forget what both had, as of a state that was restored: what the ref has is newer."""
-        self.here.digest = self.here.base = self.here.seen = ""
-
     def note_state(self, run: Run) -> None:
         """Note which state.json was sent or taken."""
         self.here.state = shape_of(run.state_path)
