@@ -46,8 +46,7 @@ from faber_ledger.runs.state_file import parse_state
 
 ROUNDS = 5  # of fetching and sending, where other clones are faster
 LOCK_SECONDS = 60.0
-OTHER_REMOTE = "`faber-ledger init --carry refs --remote NAME` takes another one"
-FASTER = "other clones were faster, five times"
+FASTER = "other clones were faster, five times, or the remote's push URL is another repository than its URL"
 Warn = Callable[[str], None]
 
 
@@ -59,9 +58,8 @@ class Carried:
     """What an exchange did to a run: how many events came and went, and `why` it was not sent, if so.
 
     `hint` says what to run then, and `code` is the exit code. `has_sent` is also true of a state alone; `was_lost` says
-    that the remote had lost the ref, and `is_behind` that the last push found it moved; `waiting` counts the deliveries
-    that could not be recorded before. `state` says what the state is that was taken from the ref, and `may_purge`
-    whether a redacted payload there is to be removed.
+    that the remote had lost the ref; `waiting` counts the deliveries that could not be recorded before. `state` says
+    what the state is that was taken from the ref, and `may_purge` whether a redacted payload there is to be removed.
     """
 
     def __init__(self, run: Run) -> None:
@@ -70,7 +68,7 @@ class Carried:
         self.why: str | None = None
         self.hint: str | None = None
         self.code = 0
-        self.has_sent = self.was_lost = self.is_behind = False
+        self.has_sent = self.was_lost = False
         self.state = ""
         self.may_purge = True
 
@@ -106,11 +104,9 @@ def exchange_refs(
             for one in found.values() if sends else ():
                 record_waiting(one.run, warn)
                 one.waiting = len(list_waiting(one.run))
-            left, before = dict(found), dict[str, str]()
+            left = dict(found)
             for _ in range(ROUNDS):
                 there = remote.heads()
-                left = _drop_unmoved(remote, left, before, there)
-                before = there
                 left = _absorb_all(remote, left, there, warn)
                 left = _send_all(remote, left, there, warn, is_named=is_named) if sends else {}
                 if not left:
@@ -132,19 +128,6 @@ def lock_sending(root: str) -> RunLock:
 def unavailable(remote: Remote, error: GitFailed) -> ServerUnavailable:
     """Return what is raised where an exchange failed with git."""
     return ServerUnavailable(f"the exchange with {remote.name} failed: {error.message}", hint=error.hint)
-
-
-def _drop_unmoved(
-    remote: Remote, behind: dict[str, Carried], before: dict[str, str], there: dict[str, str]
-) -> dict[str, Carried]:
-    """Return the runs to exchange: none that a push found moved, and a fetch did not, as it asks another repository."""
-    unmoved = [name for name in behind if behind[name].is_behind and before.get(name) == there.get(name)]
-    if unmoved and remote.pushes_elsewhere():
-        for name in unmoved:
-            behind[name].fail(f"the push URL of {remote.name} is another repository than its URL")
-            behind[name].hint = f"see `git remote -v`: ledgers need a remote that is one repository; {OTHER_REMOTE}"
-        return {name: one for name, one in behind.items() if name not in unmoved}
-    return behind
 
 
 def record_waiting(run: Run, warn: Warn) -> None:
@@ -315,7 +298,6 @@ def _prepare(remote: Remote, one: Carried, parent: str, folder: str, warn: Warn,
 def _note_pushed(one: Carried, prepared: Prepared, commit: str, pushed: Pushed, remote: Remote, warn: Warn) -> bool:
     """Note what became of a pushed run; return whether another clone was faster."""
     sent = prepared.sent
-    one.is_behind = pushed.is_behind
     if pushed.why is not None:
         one.sent, one.was_lost = 0, False
     if pushed.is_behind:

@@ -121,12 +121,6 @@ class Remote:
         """Return the ref into which a run's ref is fetched."""
         return f"{FETCHED}{self.name}/{name}"
 
-    def pushes_elsewhere(self) -> bool:
-        """Return whether the remote is pushed to by another URL than it is fetched from."""
-        asked = ("remote", "get-url")
-        urls = [run_git(*asked, *option, "--", self.name, at=self.top).stdout for option in ([], ["--push", "--all"])]
-        return urls[0] != urls[1]
-
     def list_newest(self) -> Iterator[tuple[str, str, int, str]]:
         """Yield name, commit, time and message of each ref of the remote: its newest commit alone is asked for.
 
