@@ -14,7 +14,6 @@ import click
 from faber_ledger.cli.reports.run_list import find_here
 from faber_ledger.cli.sync.arrival import bring_runs, find_remote_run, remote_of, required_remote
 from faber_ledger.cli.sync.carried import TimeIsUp, exchange_refs
-from faber_ledger.cli.sync.carried_words import carried_data, carried_line, exit_code
 from faber_ledger.cli.sync.exchange import Exchanged, exchange_run
 from faber_ledger.cli.sync.refs import Remote as GitRemote
 from faber_ledger.cli.ui.output import json_option, say, show, tell, warn
@@ -196,14 +195,14 @@ def _exchange_refs(
             raise
         warn(error.message)
         return [], error.exit_code
-    lines = [*filter(None, [carried_line(one, remote.name) for one in done])]
+    lines = [*filter(None, [one.line(remote.name) for one in done])]
     if not lines and not is_watched:
         lines = [f"nothing new at {remote.name}"]
     for line in [] if as_json else lines:
         tell(line)
     for hint in [] if as_json else dict.fromkeys([one.hint for one in done if one.why and one.hint]):
         warn(f"hint: {hint}")
-    return [*map(carried_data, done)], max(map(exit_code, done), default=0)
+    return [one.data() for one in done], max([one.exit_code for one in done], default=0)
 
 
 def _named_run(remote: GitRemote, root: str, text: str) -> Run:

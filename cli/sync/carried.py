@@ -12,7 +12,7 @@ import sqlite3
 import tempfile
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from faber_ledger.cli.sync.ref_intake import absorb_commit
 from faber_ledger.cli.sync.refs import (
@@ -29,6 +29,7 @@ from faber_ledger.cli.sync.refs import (
     write,
 )
 from faber_ledger.cli.sync.versions import digest_of, files_to_send, is_state_due, message_of, time_of
+from faber_ledger.cli.ui.words import events_shown, plural
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import GitFailed, ServerRefused, ServerUnavailable
 from faber_ledger.ledger.disk import RunLock
@@ -79,6 +80,40 @@ class Carried:
             self.why = "its state.json, or another of its files, is nested too deeply"
         self.hint = error.hint if isinstance(error, LedgerError) else None
         self.code = ServerRefused.exit_code if isinstance(error, str) else getattr(error, "exit_code", 1)
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the exchange: why the run was not sent, or 1 if a delivery still waits."""
+        return self.code or int(self.waiting > 0)
+
+    def line(self, remote: str) -> str | None:
+        """Return what was done; None if nothing was."""
+        parts = []
+        if self.fetched or self.sent:
+            parts.append(f"{events_shown(self.fetched)} fetched from {remote}, {self.sent} sent")
+        elif self.has_sent:
+            parts.append(f"its state sent to {remote}")
+        if self.state:
+            parts.append(f"state.json taken from {remote} ({self.state})")
+        if self.was_lost:
+            parts.append(f"{remote} had lost its ref, which is there again")
+        if self.why is not None:
+            parts.append(f"not sent: {self.why}")
+        if self.waiting:
+            parts.append(f"{plural(self.waiting, 'delivery', 'deliveries')} not recorded")
+        return f"{self.run.run_id}: {'; '.join(parts)}" if parts else None
+
+    def data(self) -> dict[str, Any]:
+        """Return what was done for `--json`."""
+        return {
+            "run_id": self.run.run_id,
+            "fetched": self.fetched,
+            "sent": self.sent,
+            "state_taken": self.state or None,
+            "was_lost": self.was_lost,
+            "why_not_sent": self.why,
+            "waiting": self.waiting,
+        }
 
 
 def exchange_refs(
