@@ -13,10 +13,11 @@ from typing import Any, Literal, NamedTuple
 
 from faber_ledger.cli.sync.carried import record_waiting
 from faber_ledger.cli.sync.intake import Progress, Taken, take_new
+from faber_ledger.cli.sync.versions import time_of
 from faber_ledger.cli.ui.progress import progress_bars
 from faber_ledger.cli.ui.server import pick_server_run, server_address
 from faber_ledger.cli.ui.words import events_shown
-from faber_ledger.ledger.clock import seconds_of, utc_text
+from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable
 from faber_ledger.ledger.encoding import ID, PAYLOAD, ROW, SEQ, sha256, split_hashes
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
 from faber_ledger.ledger.log import Log
@@ -249,59 +250,48 @@ def exchange_state(
         if not os.path.lexists(run.state_path):
             return "fetched" if fetches and not run.is_kept and _fetch_state(remote, run, note) else None
         return "pushed" if pushes and _push_state(remote, run, note) else None
-    except StateLeftOut as error:
+    except (ServerUnavailable, ServerRefused):
+        raise
+    except (LedgerError, RecursionError) as error:
         warn(f"the state.json of {run.run_id} is left out: {error}")
         return None
-
-
-class StateLeftOut(Exception):
-    """Why a state is neither fetched nor pushed."""
 
 
 def _fetch_state(remote: Remote, run: Run, note: SyncNote) -> bool:
     content = fetch_state(remote.server, remote.project, run.run_id)
     if content is None:
         return False
-    try:
-        with read_log(run) as log:
-            is_new = write_missing_state(run, content, log)
-    except LedgerError as error:
-        raise StateLeftOut(error) from error
-    _note_state(remote, run, note, content)
+    with read_log(run) as log:
+        is_new = write_missing_state(run, content, log)
+    _note_state(note, _digest_of(content))
     return is_new
 
 
 def _push_state(remote: Remote, run: Run, note: SyncNote) -> bool:
     """Push the state if it has changed here, or the server has lost it; return whether the server has taken it."""
-    try:
-        state = read_state(run).value
-        content = content_of(state)
-    except (LedgerError, RecursionError) as error:
-        raise StateLeftOut(error) from error
-    seconds = seconds_of(state.get("updated_at"))
-    at = "" if seconds is None else utc_text(seconds)
+    state = read_state(run).value
+    content, at = content_of(state), time_of(state)
+    digest = _digest_of(content)
     there = describe_state(remote.server, remote.project, run.run_id)
-    is_there = there is not None and there.digest.hex() == _digest_of(content)
+    is_there = there is not None and there.digest.hex() == digest
     if not is_there:
-        if there is not None and _digest_of(content) == note.state:
-            return False
-        if there is not None and at < there.at:
-            if seconds is None:
-                raise StateLeftOut("its updated_at is not a time with a zone")
+        if there is not None and (digest == note.state or at < there.at):
+            if not at and digest != note.state:
+                raise LedgerError("its updated_at is not a time with a zone")
             return False
         if len(content.encode()) > LARGEST:
-            raise StateLeftOut(f"it is larger than {LARGEST // 1024 // 1024} MB")
+            raise LedgerError(f"it is larger than {LARGEST // 1024 // 1024} MB")
         with read_log(run) as log:
             known = [name for (name,) in log.connection.execute("SELECT id FROM event WHERE type = 'event_redacted'")]
         if not put_state(remote.server, remote.project, run.run_id, content, at, writer_of(run.root), known):
-            raise StateLeftOut("the server has a redaction that is not fetched, or a newer state")
-    _note_state(remote, run, note, content)
+            raise LedgerError("the server has a redaction that is not fetched, or a newer state")
+    _note_state(note, digest)
     return not is_there
 
 
-def _note_state(remote: Remote, run: Run, note: SyncNote, content: str) -> None:
-    if note.state != _digest_of(content):
-        note.state = _digest_of(content)
+def _note_state(note: SyncNote, digest: str) -> None:
+    if note.state != digest:
+        note.state = digest
         note.save()
 
 
