@@ -15,7 +15,7 @@ from faber_ledger.ledger import disk
 from faber_ledger.ledger.disk import FileRefused, is_hex_id, read_regular
 from faber_ledger.ledger.encoding import dumps, loads, sha256
 from faber_ledger.runs.clone import is_behind_link, put_note
-from faber_ledger.runs.run import clients_folder, common_directory, is_run_id, other_roots
+from faber_ledger.runs.run import common_directory, is_run_id, other_roots, project_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -128,8 +128,9 @@ def client_of_process(root: str, pid: str | None, client: str | None) -> SeenCli
 
 def _folder(root: str) -> str | None:
     """Return the folder of the files; None without git, and if a link is in its place."""
-    folder, base = clients_folder(root), common_directory(root)
-    return None if folder is None or base is None or is_behind_link(folder, base) else folder
+    base = common_directory(root)
+    folder = os.path.join(project_folder(root) or "", "clients")
+    return None if base is None or is_behind_link(folder, base) else folder
 
 
 def client_path(root: str, client: str | None) -> str | None:

@@ -359,18 +359,13 @@ def _listed(client: str, root: str) -> list[tuple[int, Installed]]:
 def _read_list(client: str) -> dict[str, Any] | None:
     """Return the client's list: plugins by name, each with its entries; None if it cannot be read."""
     if client not in _lists:
-        _lists[client] = _parse_list(client)
+        try:
+            text = read_text(os.path.join(client, *INSTALLED), MAX_BYTES)
+            plugins = ({} if text is None else loads(text)).get("plugins", {})
+        except (FileRefused, ValueError, AttributeError, RecursionError):
+            plugins = None
+        _lists[client] = plugins if isinstance(plugins, dict) else None
     return _lists[client]
-
-
-def _parse_list(client: str) -> dict[str, Any] | None:
-    try:
-        text = read_text(os.path.join(client, *INSTALLED), MAX_BYTES)
-        listed = {"plugins": {}} if text is None else loads(text)
-    except (FileRefused, ValueError, RecursionError):
-        return None
-    plugins = listed.get("plugins") if isinstance(listed, dict) else None
-    return plugins if isinstance(plugins, dict) else None
 
 
 def _folder_of(entry: Any) -> str | None:
