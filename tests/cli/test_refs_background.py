@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
-from support.carried import CarriedClone, agree, count_git, wait_until
+from support.carried import CarriedClone, agree, wait_until
 from support.clones import RUN
 from support.command import COMMAND, run_command
 
@@ -111,13 +111,6 @@ def test_a_push_to_another_remote_sends_nothing(one: CarriedClone) -> None:
         one.sync("--pushed-to", name)
         assert not one.is_sending()
     assert one.origin.heads() == {}
-
-
-def test_it_starts_at_most_three_gits_besides_the_push(one: CarriedClone) -> None:
-    one.sync()
-    one.record("second")
-    assert count_git(one, "sync", "--pushed-to", "origin") == ["config", "ls-remote", "fast-import", "push"]
-    assert one.origin.has(one)
 
 
 def test_a_ref_that_the_remote_had_lost_is_said_once(one: CarriedClone) -> None:

@@ -82,13 +82,6 @@ def test_a_push_url_of_the_same_repository_is_used(one: CarriedClone) -> None:
     exchange(one, two)
 
 
-def test_a_remote_that_is_gone_is_said(one: CarriedClone) -> None:
-    one.sync()
-    one.git("remote", "remove", "origin")
-    one.work("second")
-    assert "'origin' does not appear to be a git repository" in one.sync(code=13).stderr
-
-
 def test_a_mended_repository_sends_again(one: CarriedClone) -> None:
     one.sync()
     for ref in one.refs("refs/faber-ledger").splitlines():

@@ -245,6 +245,25 @@ class CarriedClone(Clone):
         return self.git("for-each-ref", "--format=%(refname) %(objectname)", prefix)
 
 
+def path_with_script(clone: CarriedClone, verb: str, script: str, times: int = 1) -> str:
+    """Return a search path with a git that runs a shell script first, the first times that it is asked for a verb."""
+    folder = make_folder()
+    (folder / "git").write_text(
+        f"""#!/bin/sh
+PATH=${{PATH#*:}}
+for word in "$@"; do
+  if [ "$word" = {verb} ] && [ "$(ls {folder} | wc -l)" -le {times} ]; then
+    mktemp {folder}/done.XXXXXX > /dev/null
+    ({script}) > /dev/null
+  fi
+done
+exec git "$@"
+"""
+    )
+    (folder / "git").chmod(0o755)
+    return f"{folder}:{clone.environment['PATH']}"
+
+
 def count_git(clone: CarriedClone, *arguments: str) -> list[str]:
     """Run the command, and return the verbs of git that it and its background process start, in their order."""
     folder = make_folder()
