@@ -17,7 +17,7 @@ from operator import itemgetter
 from faber_ledger.ledger import JOURNAL_ENDING
 from faber_ledger.ledger.disk import keep_owner, sync_directory
 from faber_ledger.ledger.encoding import HASH, ID, INSERT, PARENTS, PAYLOAD, ROW, SEQ, TYPE, decode_any, split_hashes
-from faber_ledger.ledger.errors import IntegrityError, UnionConflict
+from faber_ledger.ledger.errors import IntegrityError, LedgerError, UnionConflict
 from faber_ledger.ledger.file import FORMAT_1, HINT_RESTORE, statements
 from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.gate import Gate, Refused, examine, is_typed_whole, lines_left_out, shown_id
@@ -238,6 +238,15 @@ def rows_named(log: Log, name: str) -> list[Row]:
         return [tuple(row) for row in log.connection.execute(f"{ROW} WHERE id = ?", (name,))]
     except (sqlite3.Error, UnicodeEncodeError):
         return []
+
+
+def rows_in_file(path: str, names: Iterable[str]) -> list[Row] | None:
+    """Return the rows with these ids in a ledger from elsewhere; None if it cannot be read."""
+    try:
+        with open_untrusted(path, check_values=False) as log:
+            return [row for name in names for row in rows_named(log, name)]
+    except (LedgerError, OSError, sqlite3.Error):
+        return None
 
 
 def positions_in(log: Log) -> Positions:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -12,10 +11,10 @@ from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.encoding import PAYLOAD
 from faber_ledger.ledger.errors import LedgerError, NewerFormat
 from faber_ledger.ledger.file import check_file
-from faber_ledger.ledger.foreign import event_ids, open_untrusted
+from faber_ledger.ledger.foreign import event_ids
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import effective_redactions
-from faber_ledger.ledger.union import rows_named
+from faber_ledger.ledger.union import rows_in_file
 from faber_ledger.recording.insertion import write_blocks
 from faber_ledger.recording.server_state import content_of, replace_state
 from faber_ledger.runs.clone import lock_run
@@ -108,13 +107,7 @@ def _check_format(path: str, remote: str) -> None:
 def _has_redacted(log: Log, path: str) -> bool:
     """Return whether a fetched ledger has a payload that the log's redactions have removed."""
     gone = effective_redactions(log.connection)
-    if not gone:
-        return False
-    try:
-        with open_untrusted(path, check_values=False) as fetched:
-            return any([row[PAYLOAD] is not None for name in gone for row in rows_named(fetched, name)])
-    except (LedgerError, OSError, sqlite3.Error):
-        return False
+    return any([row[PAYLOAD] is not None for row in (gone and rows_in_file(path, gone)) or ()])
 
 
 def _usable_state(run: Run, path: str | None, remote: str, warn: Warn) -> dict[str, Any]:
