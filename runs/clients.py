@@ -128,8 +128,7 @@ def client_of_process(root: str, pid: str | None, client: str | None) -> SeenCli
 
 def _folder(root: str) -> str | None:
     """Return the folder of the files; None without git, and if a link is in its place."""
-    base = common_directory(root)
-    folder = os.path.join(project_folder(root) or "", "clients")
+    folder, base = f"{project_folder(root)}/clients", common_directory(root)
     return None if base is None or is_behind_link(folder, base) else folder
 
 

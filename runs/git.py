@@ -27,22 +27,24 @@ class WorkTree:
         """The main work tree's top; None if it cannot be found, as for a bare repository or a submodule."""
         return os.path.dirname(self.common) if os.path.basename(self.common) == ".git" else None
 
-    def _linked_owns(self) -> list[str]:
-        """List the git directories of the clone's linked work trees."""
-        admin = os.path.join(self.common, "worktrees")
-        try:
-            return [os.path.join(admin, name) for name in sorted(os.listdir(admin))]
-        except OSError:
-            return []
-
     def linked_tops(self) -> list[str]:
         """List the tops of the clone's linked work trees, also of those that no longer exist."""
-        files = [(own, line_of(os.path.join(own, "gitdir"))) for own in self._linked_owns()]
-        return [os.path.dirname(os.path.normpath(os.path.join(own, text))) for own, text in files if text]
+        admin = os.path.join(self.common, "worktrees")
+        try:
+            names = sorted(os.listdir(admin))
+        except OSError:
+            return []
+        files = [(os.path.join(admin, name), line_of(os.path.join(admin, name, "gitdir"))) for name in names]
+        return [os.path.dirname(os.path.normpath(os.path.join(folder, text))) for folder, text in files if text]
 
     def top_with(self, branch: str) -> str | None:
         """Return the top of the clone's other work tree that has a branch checked out, even if its folder is gone."""
-        for own in [self.common, *self._linked_owns()]:
+        admin = os.path.join(self.common, "worktrees")
+        try:
+            owns = [os.path.join(admin, name) for name in sorted(os.listdir(admin))]
+        except OSError:
+            owns = []
+        for own in [self.common, *owns]:
             if own != self.own and line_of(os.path.join(own, "HEAD")) == f"ref: refs/heads/{branch}":
                 link = line_of(os.path.join(own, "gitdir")) or ""
                 return os.path.dirname(os.path.normpath(os.path.join(own, link))) if link else self.main

@@ -59,14 +59,14 @@ class Sent(Note):
         self._run = run
         self.here = SentState(run)
 
-    def save(self, *, is_purged: bool = False) -> None:
+    def save(self, *, durable: bool = False, is_purged: bool = False) -> None:
         """Write what is known of the run, and of its state here.
 
         What must be kept from the remote is durable, and raises OSError where it cannot be written. `redact` may have
         set `must_purge` meanwhile, without a lock: it stays set unless the ref `is_purged`.
         """
         self.must_purge = not is_purged and (self.must_purge or Sent(self._run).must_purge)
-        self.put(durable=self.must_purge or self.is_forgotten)
+        super().save(durable=durable or self.must_purge or self.is_forgotten)
         self.here.save()
 
     def is_whole(self, run: Run, remote: str) -> bool:

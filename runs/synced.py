@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 
 from faber_ledger.ledger.clock import is_event_id
 from faber_ledger.ledger.disk import FileRefused, read_regular
 from faber_ledger.ledger.encoding import sha256
-from faber_ledger.runs.clone import put_note
+from faber_ledger.runs.clone import make_below, put_note
 from faber_ledger.runs.run import private_folder, quoted_form
 from faber_ledger.runs.tree_note import Note
 
@@ -41,11 +42,13 @@ class SyncNote(Note):
         self._root = root
         super().__init__(os.path.join(_folder_of(root, run_id), f"{sha256(server.encode()).hexdigest()}.json"))
 
-    def save(self) -> None:
+    def save(self, *, durable: bool = False) -> None:
         """Write the note; nothing if that fails."""
         if len(self.again) + len(self.roots) > LONGEST_AGAIN:
             self.again, self.roots, self.position = (), (), 0
-        put_note(self._root, self.path, self.content())
+        with suppress(OSError):
+            make_below(self._root, os.path.dirname(self.path), durable=False)
+            super().save(durable=durable)
 
 
 def was_exchanged(root: str, run_id: str) -> bool:

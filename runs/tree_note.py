@@ -37,18 +37,11 @@ class Note:
             if isinstance(value, type(first) if isinstance(first, (str, int, float)) else list):
                 setattr(self, name, value)
 
-    def content(self) -> bytes:
-        """Return what the file has once it is written."""
-        return dumps({name: getattr(self, name) for name in type(self).__annotations__}).encode()
-
-    def save(self) -> None:
-        """Write the note."""
-        self.put(durable=False)
-
-    def put(self, *, durable: bool) -> None:
+    def save(self, *, durable: bool = False) -> None:
         """Write the note; raises OSError only where it must be `durable`."""
+        content = dumps({name: getattr(self, name) for name in type(self).__annotations__})
         try:
-            disk.put(self.path, self.content(), mode=disk.OWN, durable=durable, locked=False)
+            disk.put(self.path, content.encode(), mode=disk.OWN, durable=durable, locked=False)
         except OSError:
             if durable:
                 raise
@@ -72,7 +65,8 @@ class TreeNote(Note):
     checkpoint: Checkpoint | None = None
 
     def __init__(self, run: Run) -> None:
-        super().__init__(os.path.join(run.private_folder, f"{PREFIX}{tree_name(run)}{ENDING}"))
+        name = f"{PREFIX}{tree_name(run)}{ENDING}"
+        super().__init__(os.path.join(run.private_folder, name))
 
 
 def forget_checkpoints(run: Run) -> None:
