@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 
 KEPT_SECONDS = 30 * 24 * 3600
-MAX_CLIENTS = 1000
 MAX_BYTES = 32 * 1024
 LATEST = 253_402_300_800  # the end of the year 9999
 TEXT, TIME = (str,), (int, float)
@@ -185,19 +184,12 @@ def _write(root: str, path: str, members: dict[str, Any]) -> None:
 
 
 def _sweep(folder: str, at: float) -> None:
-    """Remove the files of clients that were last heard of 30 days ago, and the oldest where there are too many."""
-    names: dict[str, list[str]] = {}
-    ages: dict[str, float] = {}
+    """Remove the files of clients that were written 30 days ago."""
     for name in names_in(folder):
-        of, changed_at = name.partition(".")[0], _changed_at(os.path.join(folder, name))
-        if (of in names or is_hex_id(of)) and changed_at is not None:
-            names[of] = [*names.get(of, []), name]
-            ages[of] = max(changed_at, ages.get(of, 0.0))
-    surplus = len(ages) - MAX_CLIENTS + 1
-    for number, (changed_at, of) in enumerate(sorted([(age, of) for of, age in ages.items()])):
-        if number < surplus or at - changed_at > KEPT_SECONDS:
-            for name in names[of]:
-                disk.remove(os.path.join(folder, name))
+        path = os.path.join(folder, name)
+        changed_at = _changed_at(path)
+        if changed_at is not None and at - changed_at > KEPT_SECONDS:
+            disk.remove(path)
 
 
 def names_in(folder: str) -> list[str]:

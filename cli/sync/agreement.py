@@ -31,10 +31,6 @@ WHO_READS = (
     " merge, and no file of faber-ledger is in your commits. Everybody who can read {remote} can then read what is"
     " recorded: sessions, what was loaded, notes and summaries, with known secrets masked."
 )
-LEFT = (
-    "this clone's consent to send ledgers to {remote} is left, and not used, since the project's settings say `tree`:"
-    " `faber-ledger init --carry tree` withdraws it"
-)
 SEND = "Send the ledgers of this clone to {remote}, and fetch them from there?"
 
 SECONDS_TO_ASK = 5.0
@@ -128,9 +124,7 @@ def carry_out(root: str, plan: CarryPlan, warn: Callable[[str], None]) -> list[s
 def _choice_notes(root: str) -> Iterator[str]:
     """Yield what a clone could choose of how its ledgers travel, where nobody was asked."""
     consent, remote = consent_of(root), remote_to_offer(root)
-    if meant_carry(root) == TREE and consent is not None:
-        yield LEFT.format(remote=consent.remote)
-    elif meant_carry(root) == REFS and consent is None:
+    if meant_carry(root) == REFS and consent is None:
         yield (
             "this project's ledgers travel in git refs: `faber-ledger init --carry refs` lets this clone send and fetch"
             " them; everybody who can read the remote can read them"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from faber_ledger.cli.sync.ref_intake import Warn, absorb_commit
 from faber_ledger.cli.sync.refs import METADATA, STATE, Remote, decoded_name, read, ref_name
-from faber_ledger.cli.sync.versions import DESCRIBED, FOLDER, RUN, STATE_PATH, digest_of, fields_of
+from faber_ledger.cli.sync.versions import DESCRIBED, FOLDER, RUN, digest_of, fields_of, place_of
 from faber_ledger.cli.ui.server import names_server
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.command_errors import AmbiguousRun, GitFailed, ServerUnavailable
@@ -18,7 +18,6 @@ from faber_ledger.recording.server_state import write_missing_state
 from faber_ledger.runs.carry import AGREE_AGAIN, consent_of, sender_of
 from faber_ledger.runs.git import project_key, work_tree_of
 from faber_ledger.runs.kept import runs_here
-from faber_ledger.runs.layouts import find_run_from
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run, is_run_id, path_form
 from faber_ledger.runs.sent import Sent
@@ -106,8 +105,7 @@ def bring_runs(remote: Remote, root: str, wanted: list[RemoteRun], warn: Warn) -
     brought = []
     with read(remote.top, [remote.fetched(one.name) for one in wanted]) as commits:
         for one, commit in zip(wanted, commits, strict=True):
-            state = fields_of(commit.message).get(STATE_PATH, "") if commit is not None else ""
-            run = find_run_from(root, one.run_id, state)
+            run = place_of(root, one.run_id, commit)
             try:
                 absorb_commit(run, commit, remote.name, warn)
             except (LedgerError, OSError, sqlite3.Error, RecursionError) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from faber_ledger.cli.sync.refs import LARGEST, LEDGER, METADATA, STATE, Remote, read
+from faber_ledger.cli.sync.refs import LARGEST, LEDGER, METADATA, STATE, Commit, Remote, read
 from faber_ledger.files.text import one_line
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.disk import FileRefused, read_regular
@@ -16,7 +16,7 @@ from faber_ledger.recording.server_state import content_of, metadata_content
 from faber_ledger.runs.active import Here
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.git import project_key
-from faber_ledger.runs.layouts import find_run
+from faber_ledger.runs.layouts import find_run, find_run_from
 from faber_ledger.runs.progress import current_phase
 from faber_ledger.runs.run import LONGEST_ID, Run
 from faber_ledger.runs.sent import Sent
@@ -52,6 +52,11 @@ def fields_of(message: str) -> dict[str, str]:
     """Return what a commit's message, which is anybody's, says of the run."""
     pairs = [line.partition(": ")[::2] for line in message.splitlines() if ": " in line]
     return {name: one_line(value, LONGEST.get(name, LONGEST_FIELD)) for name, value in pairs}
+
+
+def place_of(root: str, run_id: str, commit: Commit | None) -> Run:
+    """Return a run at the place that it has here, else at the one that a commit names."""
+    return find_run_from(root, run_id, fields_of(commit.message).get(STATE_PATH, "") if commit is not None else "")
 
 
 def files_to_send(remote: Remote, run: Run, sent: Sent, parent: str) -> tuple[dict[str, Any], dict[str, str | bytes]]:

@@ -286,14 +286,6 @@ def test_a_repeated_init_keeps_the_agreed_remote(laptop: Project, tmp_path: Path
     assert "'team' is not a remote that can be used" in laptop.faber("init", "--git-only", "--carry", "refs").stderr
 
 
-def test_a_consent_left_after_a_colleagues_switch_is_named(laptop: Project) -> None:
-    laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
-    laptop.write(".fractary/faber/ledger.json", json.dumps({**settings(laptop), "carry": "tree"}))
-    left = "this clone's consent to send ledgers to origin is left, and not used"
-    assert left in laptop.faber("init", "--git-only").stderr
-    assert left not in laptop.faber("init", "--git-only", "--carry", "tree").stderr
-
-
 def test_without_a_terminal_a_note_names_the_option_once(laptop: Project) -> None:
     offered = "`faber-ledger init --carry refs` sends them to origin in git refs instead"
     assert offered in laptop.faber("init", "--git-only").stderr
