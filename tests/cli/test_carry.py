@@ -240,13 +240,6 @@ def test_init_reports_before_it_says_that_nobody_answers(laptop: Project) -> Non
     assert laptop.faber("init", "--git-only", "--carry", "tree", "--fetch").returncode == 2
 
 
-def test_a_fetch_without_a_consent_changes_nothing(laptop: Project) -> None:
-    (laptop.root / ".fractary/.gitattributes").unlink()
-    done = laptop.faber("init", "--git-only", "--fetch")
-    assert (done.returncode, "exchanges no ledgers" in done.stderr) == (1, True)
-    assert not (laptop.root / ".fractary/.gitattributes").exists()
-
-
 def test_a_project_that_ignores_states_switches_back(laptop: Project) -> None:
     laptop.git("rm", "--cached", "--quiet", "-r", ".fractary/runs")
     laptop.write(".gitignore", "state.json\nmetadata.json\n")

@@ -74,21 +74,6 @@ def test_without_its_notes_a_clone_compares_all_and_doubles_nothing(team: Team) 
     }
 
 
-def test_a_run_that_a_clone_has_never_seen_gets_its_folder_and_its_ledger(team: Team) -> None:
-    first, second, _ = team.clones
-    assert first.faber("run", "start", "--work-id", "9", "--yes").returncode == 0
-    other = first.active_path.read_text().strip()
-    assert other != RUN
-    done = team.sync(first, "--all")
-    assert done.returncode == 0, done.stderr
-    done = team.sync(second, "--all")
-    assert done.returncode == 0, done.stderr
-    assert f"{other}: " in done.stdout
-    assert team.export(second, other) == team.export(first, other)
-    assert second.faber("verify", other).returncode == 0
-    assert "nothing new" in team.sync(second, "--all").stdout
-
-
 def test_push_and_fetch_alone_go_one_way(team: Team) -> None:
     first, second, _ = team.clones
     team.synced(first, "--push")

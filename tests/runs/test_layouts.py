@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -164,30 +163,6 @@ def warnings_of(project: Project) -> set[str]:
 
 def others_in(project: Project, layout: Layout) -> list[str]:
     return [neighbour(layout)] if layout.suffix else []
-
-
-@pytest.mark.parametrize(("layout", "drivers"), [(LAYOUTS["plan, by its path"], True), (LAYOUTS["shared"], False)])
-def test_two_clones_are_merged(tmp_path: Path, layout: Layout, drivers: bool) -> None:
-    laptop = project_of(tmp_path / "laptop", layout)
-    laptop.deliver(START, client="one", pid="71")
-    laptop.deliver(END, client="one", pid="71")
-    commit(laptop, "Work")
-    desktop = clone_of(laptop, layout, "desktop", drivers=drivers)
-    for clone, client in ((laptop, "two"), (desktop, "three")):
-        sure(clone, "run", "resume", layout.run_id)
-        clone.deliver(START, client=client, pid=client)
-        clone.deliver(END, client=client, pid=client)
-        commit(clone, client)
-    if drivers:
-        desktop.git("pull", "--quiet", "--no-rebase", "origin", "main")
-    else:
-        with pytest.raises(subprocess.CalledProcessError):
-            desktop.git("pull", "--quiet", "--no-rebase", "origin", "main")
-        assert layout.file("ledger.db") in sure(desktop, "resolve")
-        commit(desktop, "Merge")
-    sure(desktop, "project", layout.run_id)
-    assert len(desktop.history) == 3
-    desktop.assert_projected()
 
 
 # Several runs in a plan's folder
