@@ -36,7 +36,7 @@ def agree(root: Path, remote: str = "origin", *, auto: bool = False) -> None:
     asked = ["git", "-C", str(root), "rev-parse", "--path-format=absolute", "--git-common-dir"]
     common = Path(subprocess.run(asked, check=True, capture_output=True, text=True).stdout.rstrip("\n"))
     (common / "faber-ledger").mkdir(exist_ok=True)
-    (common / "faber-ledger/carry.json").write_text(json.dumps({"remote": remote, "auto": auto}))
+    (common / "faber-ledger/carry.json").write_text(json.dumps({"remote": remote, "is_automatic": auto}))
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
