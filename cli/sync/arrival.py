@@ -113,7 +113,7 @@ def bring_runs(remote: Remote, root: str, wanted: list[RemoteRun], warn: Warn) -
                     raise
                 warn(f"{one.run_id}: {error.message if isinstance(error, LedgerError) else error}")
                 continue
-            if not _has_events(run):
+            if not Sent(run).events:
                 warn(f"{one.run_id}: the ref has no event that a ledger takes")
                 continue
             _write_missing(run, commit.files if commit is not None else {}, warn)
@@ -121,21 +121,20 @@ def bring_runs(remote: Remote, root: str, wanted: list[RemoteRun], warn: Warn) -
     return brought
 
 
-def _has_events(run: Run) -> bool:
-    try:
-        with read_log(run) as log:
-            return log.count_events() > 0
-    except LedgerError:
-        return False
-
-
 def _write_missing(run: Run, files: dict[str, str], warn: Warn) -> None:
-    for name, path, write in ((STATE, run.state_path, _write_state), (METADATA, run.metadata_path, _write_metadata)):
+    for name, path in ((STATE, run.state_path), (METADATA, run.metadata_path)):
         if name not in files or os.path.lexists(path):
             continue
         try:
             with open(files[name], "rb") as file:
-                write(run, file.read().decode())
+                text = file.read().decode()
+            if name == STATE:
+                _write_state(run, text)
+            elif not isinstance(loads(text), dict):
+                raise ValueError("it is not a JSON object")
+            else:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                disk.put(path, text.encode())
         except (LedgerError, OSError, ValueError, RecursionError) as error:
             warn(f"{run.run_id}: the {name} of its ref cannot be used: {error}")
 
@@ -147,13 +146,6 @@ def _write_state(run: Run, text: str) -> None:
     sent.note_state(run)
     sent.note_shared(digest_of(read_state(run).value))
     sent.save()
-
-
-def _write_metadata(run: Run, text: str) -> None:
-    if not isinstance(loads(text), dict):
-        raise ValueError("it is not a JSON object")
-    os.makedirs(os.path.dirname(run.metadata_path), exist_ok=True)
-    disk.put(run.metadata_path, text.encode())
 
 
 def find_remote_run(remote: Remote, root: str, text: str) -> RemoteRun | None:
