@@ -226,12 +226,6 @@ def test_a_switch_back_leaves_a_ledger_of_a_newer_program(laptop: Project) -> No
     assert (laptop.root / LEDGER).read_bytes() == newer
 
 
-def test_who_stays_with_the_tree_gets_no_ledger_written(laptop: Project) -> None:
-    laptop.write(LEDGER, "")
-    laptop.faber("init", "--git-only", "--carry", "tree")
-    assert (laptop.root / LEDGER).read_bytes() == b""
-
-
 def test_init_reports_before_it_says_that_nobody_answers(laptop: Project) -> None:
     laptop.git("remote", "set-url", "origin", "../gone.git")
     done = laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send", "--fetch")
