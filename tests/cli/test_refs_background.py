@@ -75,19 +75,12 @@ def test_many_ends_at_once_are_all_sent(one: CarriedClone) -> None:
     assert one.origin.ids() == one.log_ids()
 
 
-def test_a_ci_system_starts_none(one: CarriedClone) -> None:
+@pytest.mark.parametrize("way", ["CI", "consent"])
+def test_where_none_is_wanted_none_is_started(one: CarriedClone, way: str) -> None:
+    agree(one.root, auto=way == "CI")
     one.record("second")
-    one.end_with("second", CI="true")
-    assert not one.is_sending()
-    assert "not sent" in one.start_line()
-    one.sync()
-    assert one.origin.has(one)
-
-
-def test_a_clone_that_wants_none_starts_none(one: CarriedClone) -> None:
-    agree(one.root, auto=False)
-    one.work("second")
-    one.sync("--pushed-to", "origin")
+    one.end_with("second", CI="true" if way == "CI" else "")
+    one.sync("--pushed-to", "elsewhere" if way == "CI" else "origin")
     assert not one.is_sending()
     assert "not sent" in one.start_line()
 

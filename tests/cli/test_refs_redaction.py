@@ -377,12 +377,3 @@ def test_verify_misses_an_event_that_only_a_ref_has(team: Team) -> None:
     assert team.ann.faber("project", team.ann.run_id).returncode == 0
     assert len(team.ann.recorded) == count
     verify(team.ann)
-
-
-def test_verify_asks_a_silent_remote_once_for_all_runs(team: Team) -> None:
-    assert team.ann.faber("run", "start", "--work-id", "9", "--run-id", "another-9", "--yes").returncode == 0
-    add(team.ann, "in another run")
-    team.remote.rename(team.remote.with_name("away.git"))
-    found = team.ann.faber("verify", "--git", "--all").stdout
-    assert found.count("origin does not answer") == 1
-    assert found.count(": sound\n") == 2
