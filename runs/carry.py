@@ -10,7 +10,9 @@ from __future__ import annotations
 import os
 import sys
 
+from faber_ledger.ledger.disk import RunLock
 from faber_ledger.ledger.encoding import sha256
+from faber_ledger.ledger.errors import Locked, NotWritable
 from faber_ledger.runs.git import read_setting
 from faber_ledger.runs.publish import meant_carry
 from faber_ledger.runs.run import CONSENT, TREE, common_directory, path_in_clone
@@ -18,7 +20,7 @@ from faber_ledger.runs.tree_note import Note
 
 LOCK = "sending.lock"  # of the clone's one process that sends
 AGREE_AGAIN = "`faber-ledger init --carry refs --remote NAME`"  # where the remote has another URL, or is gone
-PROGRAM = "from faber_ledger.cli.entry import main; main()"
+PROGRAM = "import os, sys; os.chdir(sys.argv.pop(1)); from faber_ledger.cli.entry import main; main()"
 
 
 class Consent(Note):
@@ -71,15 +73,10 @@ def start_sending(root: str) -> bool:
     consent = sender_of(root)
     if consent is None or not consent.is_automatic or os.environ.get("CI", "") not in ("", "false", "0"):
         return False
-    command = [sys.executable, "-P", "-c", PROGRAM, "sync", "--background"]
+    command = [sys.executable, "-P", "-c", PROGRAM, root, "sync", "--background"]
     nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
     try:
-        folder = os.getcwd()
-        os.chdir(root)  # the process gets the working directory that this one has
-        try:
-            os.posix_spawn(command[0], command, os.environ, file_actions=nowhere, setsid=True)
-        finally:
-            os.chdir(folder)
+        os.posix_spawn(command[0], command, os.environ, file_actions=nowhere, setsid=True)
     except (OSError, NotImplementedError):
         return False  # the next start says what is unsent
     return True
@@ -87,17 +84,10 @@ def start_sending(root: str) -> bool:
 
 def is_sending(root: str) -> bool:
     """Return whether the clone's process that sends is at work."""
-    import fcntl  # asked only where something is unsent
-
-    path = path_in_clone(root, LOCK)
     try:
-        descriptor = os.open(path or "", os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+        with RunLock(path_in_clone(root, LOCK) or "", 0):
+            return False
+    except Locked:
         return True
-    finally:
-        os.close(descriptor)
-    return False
+    except NotWritable:
+        return False
