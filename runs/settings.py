@@ -126,25 +126,17 @@ class Settings:
 
     def _set(self, name: str, value: object, place: str) -> None:
         if name == NEW:
-            if value not in RUNS:
-                self.problems.append(f"{place} must be {' or '.join(RUNS)}")
-                return
-            self._new_runs = str(value)
+            is_right, kind = value in RUNS, " or ".join(RUNS)
         elif name == "packet_budget":
-            if type(value) is int and MIN_BUDGET <= value <= HOOK_BUDGET:
-                self.packet_budget = value
-            else:
-                self.problems.append(f"{place} must be a number from {MIN_BUDGET} to {HOOK_BUDGET}")
-                return
-        elif not isinstance(value, bool):
-            self.problems.append(f"{place} must be true or false")
+            is_right = type(value) is int and MIN_BUDGET <= value <= HOOK_BUDGET
+            kind = f"a number from {MIN_BUDGET} to {HOOK_BUDGET}"
+        else:
+            is_right, kind = isinstance(value, bool), "true or false"
+        if not is_right:
+            self.problems.append(f"{place} must be {kind}")
             if name != "summaries":
                 return
-            self.summaries = False
-        elif name == "summaries":
-            self.summaries = value
-        else:
-            self.precompact_hint = value
+        setattr(self, "_new_runs" if name == NEW else name, value if is_right else False)
         self.places[name] = place.partition(": ")[0]
 
 
