@@ -35,10 +35,10 @@ class Sent(Note):
 
     `commit` is the one that the remote's ref had when this clone last asked or sent, empty if there was no ref. Of it,
     `heads` are those of its log if ours has all of it, `events` counts its events that are ours, `updated_at` is its
-    state's, and it `has_metadata` beside it. `log` tells the log as it was when the remote had all of it. `noted_at` is
-    when the log was read for that, and `at` when this clone sent last, 0 if it never did; `problem` is why the last
-    attempt failed. A run that `is_forgotten` at the remote is sent by name alone. `must_purge` says that the ref's
-    history has a payload that was redacted here.
+    state's. `log` tells the log as it was when the remote had all of it. `noted_at` is when the log was read for that,
+    and `at` when this clone sent last, 0 if it never did; `problem` is why the last attempt failed. A run that
+    `is_forgotten` at the remote is sent by name alone. `must_purge` says that the ref's history has a payload that was
+    redacted here.
     """
 
     remote: str = ""
@@ -46,7 +46,6 @@ class Sent(Note):
     heads: str = ""
     events: int = 0
     updated_at: str = ""
-    has_metadata: bool = False
     log: list[int] | None = None
     at: float = 0.0
     noted_at: float = 0.0

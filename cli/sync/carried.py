@@ -15,19 +15,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from faber_ledger.cli.sync.ref_intake import absorb_commit
-from faber_ledger.cli.sync.refs import (
-    LEDGER,
-    METADATA,
-    STATE,
-    Push,
-    Pushed,
-    Remote,
-    Version,
-    delete_refs,
-    read,
-    ref_name,
-    write,
-)
+from faber_ledger.cli.sync.refs import LEDGER, STATE, Push, Pushed, Remote, Version, delete_refs, read, ref_name, write
 from faber_ledger.cli.sync.versions import digest_of, files_to_send, is_state_due, message_of, time_of
 from faber_ledger.cli.ui.words import events_shown, plural
 from faber_ledger.ledger.clock import now
@@ -324,7 +312,6 @@ def _prepare(remote: Remote, one: Carried, parent: str, folder: str, warn: Warn,
     one.was_lost = bool(sent.commit) and not parent and sent.remote == remote.name
     one.sent = max(0, events - (sent.events if parent else 0))
     sent.remote, sent.heads, sent.events, sent.updated_at = remote.name, heads, events, time_of(state)
-    sent.has_metadata = METADATA in files
     history = "" if sent.must_purge else parent
     version = Version(ref_name(run.run_id), files, message, history, int(now()))
     return Prepared(version, sent, bool(state) and sent.here.digest == digest_of(state))

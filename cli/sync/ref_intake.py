@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from faber_ledger.cli.sync.refs import LEDGER, METADATA, SENT, STATE, Commit, delete_refs, ref_name
+from faber_ledger.cli.sync.refs import LEDGER, SENT, STATE, Commit, delete_refs, ref_name
 from faber_ledger.cli.sync.versions import FOLDER, RUN, digest_of, fields_of, is_state_due, state_of, time_of
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.encoding import PAYLOAD
@@ -51,7 +51,7 @@ def absorb_commit(run: Run, commit: Commit | None, remote: str, warn: Warn, *, m
     sent = Sent(run)
     sent.remote, sent.commit, sent.heads, sent.events, sent.log = remote, checked.name, "", 0, None
     theirs = _usable_state(run, files.get(STATE), remote, warn)
-    sent.updated_at, sent.has_metadata, sent.problem = time_of(theirs), METADATA in files, ""
+    sent.updated_at, sent.problem = time_of(theirs), ""
     if LEDGER in files:
         with lock_run(run), open_run_log(run, warn) as opened:
             before = opened.log.count_events()

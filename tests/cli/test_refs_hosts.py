@@ -300,7 +300,7 @@ def test_a_sending_starts_at_most_three_gits_besides_the_push(one: CarriedClone)
     one.work("second")
     started = count_git(one, "sync")
     assert one.origin.has(one)
-    assert started == ["ls-remote", "fast-import", "push"]
+    assert started == ["ls-remote", "cat-file", "fast-import", "push"]
     assert count_git(one, "sync") == ["ls-remote"]
     two = one.second("two")
     two.sync()
