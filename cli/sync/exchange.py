@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from typing import Any, Literal, NamedTuple
 
 from faber_ledger.cli.sync.carried import record_waiting
@@ -18,10 +17,9 @@ from faber_ledger.cli.ui.progress import progress_bars
 from faber_ledger.cli.ui.server import pick_server_run, server_address
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable
-from faber_ledger.ledger.encoding import ID, PAYLOAD, ROW, SEQ, sha256, split_hashes
+from faber_ledger.ledger.encoding import ROW, sha256, split_hashes
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.union import rows_of
 from faber_ledger.postgres.address import Address, translate_read_only
 from faber_ledger.postgres.exchange import (
     LARGEST,
@@ -48,9 +46,6 @@ from faber_ledger.runs.state_file import read_state
 from faber_ledger.runs.synced import SyncNote, note_project
 
 Row = tuple[Any, ...]
-
-
-PIECE_EVENTS, PIECE_SIZE = 1_000, 1024 * 1024  # of a log that are read at once, and characters of their payloads
 
 
 class Exchanged(NamedTuple):
@@ -145,10 +140,10 @@ def _push(remote: Remote, run: Run, note: SyncNote, progress: Progress) -> tuple
 
 
 def _rows_to_push(log: Log, known: set[bytes]) -> tuple[Iterator[Row], int]:
-    """Return the rows of a log that are neither known nor before one that is, in order, and how many they are."""
-    if not known:
-        (count,) = log.connection.execute("SELECT count(*) FROM event").fetchone()
-        return _rows_in_pieces(log), count
+    """Return the rows of a log that are neither known nor before one that is, in order, and how many they are.
+
+    None is being read while one is sent: whoever reads keeps every hook from writing.
+    """
     new: list[tuple[int, str]] = []
     cursor = log.connection.execute("SELECT seq, id, parents, hash FROM event ORDER BY seq DESC, id DESC")
     for seq, name, parents, digest in cursor:
@@ -158,23 +153,6 @@ def _rows_to_push(log: Log, known: set[bytes]) -> tuple[Iterator[Row], int]:
             new.append((seq, name))
     named = (log.connection.execute(f"{ROW} WHERE (seq, id) = (?, ?)", one).fetchone() for one in new[::-1])
     return named, len(new)
-
-
-def _rows_in_pieces(log: Log) -> Iterator[Row]:
-    """Yield all rows in order. None is being read while one is sent: whoever reads keeps every hook from writing."""
-    after = None
-    while True:
-        piece, size = [], 0
-        with closing(rows_of(log, after)) as rows:
-            for row in rows:
-                piece.append(row)
-                size += len(row[PAYLOAD] or "")
-                if len(piece) == PIECE_EVENTS or size > PIECE_SIZE:
-                    break
-        if not piece:
-            return
-        yield from piece
-        after = piece[-1][SEQ], piece[-1][ID]
 
 
 def push_redaction(run: Run, project: str, address: Address, warn: Callable[[str], None]) -> bool:
