@@ -62,7 +62,7 @@ def measure_hook_end(stage: Stage, project: Path, rounds: int) -> list[Row]:
     automatic = copy_project(stage, "sending")
     agree(stage, automatic, stage.folder / "sending.git")
     consent = automatic / ".git" / "faber-ledger" / "carry.json"
-    consent.write_text(json.dumps({"remote": "origin", "auto": True}))
+    consent.write_text(json.dumps({"remote": "origin", "is_automatic": True}))
     rows = []
     for what, one in (("that starts no process", project), ("that starts the process", automatic)):
         row = Row(f"`hook session-end` with git refs, {what}", "`carry: tree`", None)

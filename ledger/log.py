@@ -289,7 +289,7 @@ class Log:
 
     def is_checkpoint(self, projector: int, digest: bytes) -> bool:
         """Return whether this version of the projector folded the log, as it is now, to blocks of this digest."""
-        return self.checkpoint == (projector, self.heads_text(), digest.hex())
+        return tuple(self.checkpoint or ()) == (projector, self.heads_text(), digest.hex())  # a note has a list
 
     def heads_text(self) -> str:
         """Return the hashes of the heads as one text, which is equal exactly if the heads are."""

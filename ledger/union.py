@@ -30,7 +30,7 @@ from faber_ledger.ledger.encoding import (
     decode_any,
     split_hashes,
 )
-from faber_ledger.ledger.errors import IntegrityError, UnionConflict
+from faber_ledger.ledger.errors import IntegrityError, LedgerError, UnionConflict
 from faber_ledger.ledger.file import FORMAT_1, HINT_RESTORE, statements
 from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.gate import HINT_CONFLICT, Gate, Refused, examine, is_typed_whole, lines_left_out, shown_id
@@ -245,6 +245,15 @@ def rows_named(log: Log, name: str) -> list[Row]:
         return [tuple(row) for row in log.connection.execute(f"{ROW} WHERE id = ?", (name,))]
     except (sqlite3.Error, UnicodeEncodeError):
         return []
+
+
+def rows_in_file(path: str, names: Iterable[str]) -> list[Row] | None:
+    """Return the rows with these ids in a ledger from elsewhere; None if it cannot be read."""
+    try:
+        with open_untrusted(path) as log:
+            return [row for name in names for row in rows_named(log, name)]
+    except (LedgerError, OSError, sqlite3.Error):
+        return None
 
 
 def known_in(log: Log, name: str) -> tuple[int, bytes, bool] | None:

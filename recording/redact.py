@@ -11,13 +11,11 @@ from typing import NamedTuple
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.command_errors import NotFound, UsageFailed
 from faber_ledger.ledger.encoding import HASH, ID, PAYLOAD, TYPE, WRITER, loads
-from faber_ledger.ledger.errors import LedgerError, StateMissing
+from faber_ledger.ledger.errors import StateMissing
 from faber_ledger.ledger.event_types import REDACTED
-from faber_ledger.ledger.file import sqlite3
-from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.gate import examine
 from faber_ledger.ledger.redaction import KINDS, effective_redactions, texts_of
-from faber_ledger.ledger.union import rows_named
+from faber_ledger.ledger.union import rows_in_file, rows_named
 from faber_ledger.projections.fold import fold
 from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.recording.secrets.mask import mask_text
@@ -174,12 +172,8 @@ def _copies_with_payload(run: Run, row: Row) -> Iterator[Row]:
 
 def _rows_in_files(run: Run, name: str, folder: str) -> Iterator[Row]:
     for path in (*[one.ledger_path for one in runs_in_work_trees(run)], head_copy(run, folder)):
-        try:
-            if path is not None and os.path.isfile(path):
-                with open_untrusted(path) as log:
-                    yield from rows_named(log, name)
-        except (LedgerError, OSError, sqlite3.Error):
-            continue
+        if path is not None and os.path.isfile(path):
+            yield from rows_in_file(path, [name]) or ()
 
 
 def _append(log: Log, event: Event, at: float, writer: str, client: str | None) -> str:

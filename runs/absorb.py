@@ -93,9 +93,6 @@ def take_fetched(run: Run, log: Log, path: str, warn: Callable[[str], None]) -> 
             passing = Passing([offered], log, rows_waiting(run))
             restored = insert(run, log, passing, passing.payloads)
             heads = "" if passing.refused else offered.heads_text()
-    except NewerFormat as error:
-        report(run, warn, f"{FETCHED} of {run.run_id}: {error.message}; nothing of it is used")
-        return "", 0
     except (LedgerError, FileRefused, OSError, UnicodeError, sqlite3.Error) as error:
         _set_aside(run, warn, f"is not a sound ledger ({_reason(error)})", path)
         return "", 0

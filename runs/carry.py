@@ -10,42 +10,43 @@ from __future__ import annotations
 import os
 import sys
 
-from faber_ledger.ledger.disk import FileRefused, read_regular
-from faber_ledger.ledger.encoding import loads, sha256
+from faber_ledger.ledger.disk import RunLock
+from faber_ledger.ledger.encoding import sha256
+from faber_ledger.ledger.errors import Locked, NotWritable
 from faber_ledger.runs.git import read_setting
 from faber_ledger.runs.publish import meant_carry
 from faber_ledger.runs.run import CONSENT, TREE, common_directory, path_in_clone
+from faber_ledger.runs.tree_note import Note
 
 LOCK = "sending.lock"  # of the clone's one process that sends
-LIMIT = 65_536
 AGREE_AGAIN = "`faber-ledger init --carry refs --remote NAME`"  # where the remote has another URL, or is gone
-PROGRAM = "from faber_ledger.cli.entry import main; main()"
+PROGRAM = "import os, sys; os.chdir(sys.argv.pop(1)); from faber_ledger.cli.entry import main; main()"
 
 
-class Consent:
+class Consent(Note):
     """What a clone's own `init` has agreed to: the remote, and whether hooks start the sending.
 
-    `is_moved` says that the remote's URL is no longer the one that was agreed to: nothing is sent to another.
+    `url` is the digest of the remote's URL that was agreed to. An empty remote says that nobody agreed.
     """
 
-    def __init__(self, remote: str, *, is_automatic: bool, is_moved: bool) -> None:
-        self.remote = remote
-        self.is_automatic = is_automatic
-        self.is_moved = is_moved
+    remote: str = ""
+    is_automatic: bool = False
+    url: str = ""
+
+    def __init__(self, root: str) -> None:
+        super().__init__(path_in_clone(root, CONSENT) or "")
+        self._root = root
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether the remote's URL is no longer the one that was agreed to: nothing is sent to another."""
+        return self.url not in ("", digest_of_url(self._root, self.remote))
 
 
 def consent_of(root: str) -> Consent | None:
     """Return what this clone's `init` has agreed to; None if it never did, or without git."""
-    path = path_in_clone(root, CONSENT)
-    try:
-        found = loads(read_regular(path, LIMIT).decode()) if path is not None else None
-        if found is None:
-            return None
-        remote, agreed = str(found["remote"]), found.get("url")
-        is_moved = agreed is not None and agreed != digest_of_url(root, remote)
-        return Consent(remote, is_automatic=bool(found["auto"]), is_moved=is_moved)
-    except (FileRefused, OSError, ValueError, TypeError, LookupError, RecursionError):
-        return None
+    consent = Consent(root)
+    return consent if consent.remote else None
 
 
 def sender_of(root: str) -> Consent | None:
@@ -72,15 +73,10 @@ def start_sending(root: str) -> bool:
     consent = sender_of(root)
     if consent is None or not consent.is_automatic or os.environ.get("CI", "") not in ("", "false", "0"):
         return False
-    command = [sys.executable, "-P", "-c", PROGRAM, "sync", "--background"]
+    command = [sys.executable, "-P", "-c", PROGRAM, root, "sync", "--background"]
     nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
     try:
-        folder = os.getcwd()
-        os.chdir(root)  # the process gets the working directory that this one has
-        try:
-            os.posix_spawn(command[0], command, os.environ, file_actions=nowhere, setsid=True)
-        finally:
-            os.chdir(folder)
+        os.posix_spawn(command[0], command, os.environ, file_actions=nowhere, setsid=True)
     except (OSError, NotImplementedError):
         return False  # the next start says what is unsent
     return True
@@ -88,17 +84,10 @@ def start_sending(root: str) -> bool:
 
 def is_sending(root: str) -> bool:
     """Return whether the clone's process that sends is at work."""
-    import fcntl  # asked only where something is unsent
-
-    path = path_in_clone(root, LOCK)
     try:
-        descriptor = os.open(path or "", os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+        with RunLock(path_in_clone(root, LOCK) or "", 0):
+            return False
+    except Locked:
         return True
-    finally:
-        os.close(descriptor)
-    return False
+    except NotWritable:
+        return False

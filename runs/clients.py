@@ -15,7 +15,7 @@ from faber_ledger.ledger import disk
 from faber_ledger.ledger.disk import FileRefused, is_hex_id, read_regular
 from faber_ledger.ledger.encoding import dumps, loads, sha256
 from faber_ledger.runs.clone import is_behind_link, put_note
-from faber_ledger.runs.run import clients_folder, common_directory, is_run_id, other_roots
+from faber_ledger.runs.run import common_directory, is_run_id, other_roots, project_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 
 KEPT_SECONDS = 30 * 24 * 3600
-MAX_CLIENTS = 1000
 MAX_BYTES = 32 * 1024
 LATEST = 253_402_300_800  # the end of the year 9999
 TEXT, TIME = (str,), (int, float)
@@ -143,8 +142,8 @@ def client_of_process(root: str, pid: str | None, client: str | None) -> SeenCli
 
 def _folder(root: str) -> str | None:
     """Return the folder of the files; None without git, and if a link is in its place."""
-    folder, base = clients_folder(root), common_directory(root)
-    return None if folder is None or base is None or is_behind_link(folder, base) else folder
+    folder, base = f"{project_folder(root)}/clients", common_directory(root)
+    return None if base is None or is_behind_link(folder, base) else folder
 
 
 def client_path(root: str, client: str | None) -> str | None:
@@ -209,19 +208,12 @@ def _write(root: str, path: str, members: dict[str, Any]) -> None:
 
 
 def _sweep(folder: str, at: float) -> None:
-    """Remove the files of clients that were last heard of 30 days ago, and the oldest where there are too many."""
-    names: dict[str, list[str]] = {}
-    ages: dict[str, float] = {}
+    """Remove the files of clients that were written 30 days ago."""
     for name in names_in(folder):
-        of, at_last = name.partition(".")[0], changed_at(os.path.join(folder, name))
-        if (of in names or is_hex_id(of)) and at_last is not None:
-            names[of] = [*names.get(of, []), name]
-            ages[of] = max(at_last, ages.get(of, 0.0))
-    surplus = len(ages) - MAX_CLIENTS + 1
-    for number, (at_last, of) in enumerate(sorted([(age, of) for of, age in ages.items()])):
-        if number < surplus or at - at_last > KEPT_SECONDS:
-            for name in names[of]:
-                disk.remove(os.path.join(folder, name))
+        path = os.path.join(folder, name)
+        at_last = changed_at(path)
+        if at_last is not None and at - at_last > KEPT_SECONDS:
+            disk.remove(path)
 
 
 def names_in(folder: str) -> list[str]:

@@ -10,7 +10,7 @@ from faber_ledger.ledger.disk import FileRefused, folder_around, read_regular
 from faber_ledger.runs.git_command import git, top_of
 from faber_ledger.runs.layouts import run_at
 from faber_ledger.runs.run import LARGEST_STATE, Run
-from faber_ledger.runs.state_file import stopped_merge
+from faber_ledger.runs.state_file import is_unmerged, stopped_merge
 
 BASE, OURS, THEIRS = "1", "2", "3"  # git's stages of a file in conflict
 LINK = b"120000"  # git's mode of a link
@@ -98,5 +98,5 @@ def read_here(root: str, path: str) -> bytes | None:
 
 def check_not_in_conflict(run: Run) -> None:
     """Raise StateInvalid if a merge has stopped at a run's state: it is in conflict in the index."""
-    if top_of(run.root) is not None and git("ls-files", "-u", "--", run.shown(run.state_path), at=run.root):
+    if is_unmerged(run):
         raise stopped_merge(run)

@@ -59,15 +59,15 @@ def run_git(
     seconds: float | None = None,
     asked: str = "git",
     may_ask: bool = False,
+    is_apart: bool = False,
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a git command whose exit code matters; raises GitFailed if git is not installed or too slow.
 
     `environment` replaces this process's own. `seconds` limit the time for the answer, besides `limit_answers`; `asked`
-    is who gives none then. Git asks the user for a password only if it `may_ask`.
+    is who gives none then. Git asks the user for a password only if it `may_ask`; `is_apart`, it and what it starts
+    have no terminal.
     """
-    given = os.environ if environment is None else environment
-    kept = {name: value for name, value in given.items() if name not in without}
-    quiet = {} if may_ask else {"GIT_TERMINAL_PROMPT": "0"}
+    kept = {name: value for name, value in (environment or os.environ).items() if name not in without}
     limit = _limit.get()
     seconds = min([one for one in (limit, seconds) if one is not None], default=None)
     try:
@@ -76,11 +76,12 @@ def run_git(
         return subprocess.run(
             ["git", *SAFE, *arguments],
             cwd=at,
-            env={**kept, "LC_ALL": "C", **quiet},
+            env={**kept, "LC_ALL": "C", **({} if may_ask else {"GIT_TERMINAL_PROMPT": "0"})},
             input=b"" if content is None else content,
             capture_output=True,
             check=False,
             timeout=seconds,
+            start_new_session=is_apart,
         )
     except subprocess.TimeoutExpired as error:
         if limit is not None:

@@ -14,12 +14,7 @@ from faber_ledger.runs.copies import is_in_head, is_merged_into
 from faber_ledger.runs.git import branch_of, default_branch, is_safe
 from faber_ledger.runs.git_query import GitQuery, time_limit
 from faber_ledger.runs.layouts import run_at
-from faber_ledger.runs.run import LAYOUTS
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from faber_ledger.runs.run import Run
-
+from faber_ledger.runs.run import LAYOUTS, Run
 
 SECONDS = 2.0  # for all that git is asked about a work tree
 MOST_BRANCHES = 20  # the newest, where another branch than the one that is checked out may have the run

@@ -9,15 +9,10 @@ import os
 
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.disk import FileRefused, read_text
+from faber_ledger.ledger.log import Log
 from faber_ledger.runs.clone import make_private_folder
 from faber_ledger.runs.git import work_tree_of
-from faber_ledger.runs.run import SUMMARY
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from faber_ledger.ledger.log import Log
-    from faber_ledger.runs.run import Run
-
+from faber_ledger.runs.run import SUMMARY, Run
 
 MAX_KEPT = 16  # of a run: a resumed conversation gets the one again that it got first
 MAX_BYTES = 24_000  # bytes: what is recorded of a summary has at most 6,000 characters

@@ -124,27 +124,12 @@ def _runs_folders(root: str) -> list[str]:
 
 
 def _find_recorded(root: str, name: str) -> Run | None:
-    """Return a run whose state or ledger is there; if it has several places, the one in use."""
+    """Return a run whose state or ledger is there; of several places, the one that this clone has recorded on."""
     found = [run for run in places_of(root, name) if run.is_recorded()]
-    if len(found) < 2:
-        return found[0] if found else None
-    return _place_in_use(root, name, found)
-
-
-def _place_in_use(root: str, name: str, places: list[Run]) -> Run:
-    """Return, of several places of a run, the one that this clone has recorded on.
-
-    Else it is the first whose state a tool wrote here, since git does not have it: git may bring a second one at any
-    time, and the run that is at work stays where it is. Else the first.
-    """
-    from faber_ledger.runs.git import is_tracked  # only where a run has several places
-
-    recorded_on = _read_place(root, name)
-    for run in places:
-        if recorded_on is not None and run.shown(run.state_path) == recorded_on[0]:
-            return run
-    written = [run for run in places if os.path.lexists(run.state_path) and is_tracked(run.state_path) is False]
-    return (written or places)[0]
+    if len(found) > 1:
+        place = _read_place(root, name)
+        found.sort(key=lambda run: place is None or run.shown(run.state_path) != place[0])
+    return found[0] if found else None
 
 
 def private_run_id(folder: str) -> str | None:

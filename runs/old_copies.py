@@ -6,9 +6,11 @@ These are backups, and what killed writers left.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING, disk
 from faber_ledger.ledger.disk import OURS, FileRefused, read_regular
+from faber_ledger.ledger.log import Log
 from faber_ledger.runs.kept_summaries import remove_redacted_summaries
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.run import (
@@ -21,13 +23,6 @@ from faber_ledger.runs.run import (
     with_suffix,
 )
 from faber_ledger.runs.state_file import read_state_copy, state_copy_path
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from faber_ledger.ledger.log import Log
-
 
 # How the names of our copies begin and end. `state.backup.json` is FABER's own name (AGENT, RELOAD), and
 # `state.json.tmp` belongs to another tool, which may be about to rename it.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
-from itertools import chain
 from typing import NamedTuple
 
 from faber_ledger.ledger import BACKUP_ENDING
@@ -158,28 +157,16 @@ def _write_missing(run: Run, opened: RunLog, defaults: dict[str, str], warn: Cal
 
 def read_older_states(run: Run) -> Iterator[OldState]:
     """Yield the valid states of a run that are elsewhere: the copy of this clone, backups, git's last commit."""
-    return chain(_read_copy(run), _read_backups(run), _read_committed(run))
-
-
-def _read_copy(run: Run) -> Iterator[OldState]:
-    """Read the copy that this clone keeps beside the log."""
-    content = read_state_copy(run)
-    with suppress(LedgerError):  # a backup or a commit may have a readable one
-        if content is not None:
-            yield "this clone's copy", state_file.parse_state(run, content), None
-
-
-def _read_backups(run: Run) -> Iterator[OldState]:
+    yield from _parse_old(run, "this clone's copy", read_state_copy(run))
     for path, state in state_file.read_backups(run):
         yield os.path.basename(path), state, path
+    yield from _parse_old(run, "git's last commit", read_state_in_head(run))
 
 
-def _read_committed(run: Run) -> Iterator[OldState]:
-    """Read the run's state in git's last commit."""
-    content = read_state_in_head(run)
-    with suppress(LedgerError):
+def _parse_old(run: Run, source: str, content: bytes | None) -> Iterator[OldState]:
+    with suppress(LedgerError):  # another one may be readable
         if content is not None:
-            yield "git's last commit", state_file.parse_state(run, content), None
+            yield source, state_file.parse_state(run, content), None
 
 
 def restore_backup(run: Run, *, warn: Callable[[str], None]) -> tuple[str, bool]:
@@ -259,35 +246,15 @@ def _members_of(recorded: Recorded) -> dict[str, Any]:
 STATE_DEFAULTS = {"status": "in_progress"}  # a finished run is hardly ever left uncommitted
 
 
-def write_ignored_state(run: Run, warn: Callable[[str], None]) -> None:
-    """Write the state of a run that has none here because git ignores it; raises as `reproject`."""
-    if not state_file.is_state_ignored(run):
-        return
-    result = reproject(run, rebuild=False, warn=warn, defaults=STATE_DEFAULTS)
-    path = run.shown(run.state_path)
-    if result.source is not None:
-        warn(f"git ignores {path}, which was not here; it is taken from {result.source}")
-        return
-    warn(
-        f"git ignores {path}, which was not here; it is made of the log, which does not know:"
-        f" {', '.join(result.unknown)}; its status is set to in_progress"
-    )
-    if "workflow_id" in result.unknown:
-        warn(f"add workflow_id to {path}, or copy the file from the machine that has it: a load needs the workflow")
-
-
-def restore_run_from_log(root: str, named: str | None, warn: Callable[[str], None]) -> None:
-    """Restore the named run from the log if the work tree lacks it; raises as `reproject`."""
-    run = find_restorable(root, named)
-    if run is None:
-        return
+def restore_missing(run: Run, why: str, warn: Callable[[str], None]) -> None:
+    """Write the state of a run that has none here, and say `why` and from what; raises as `reproject`."""
     os.makedirs(run.directory, exist_ok=True)
     result = reproject(run, rebuild=False, warn=warn, defaults=STATE_DEFAULTS)
-    state = f"made of the log, which does not know: {', '.join(result.unknown)}; its status is set to in_progress"
-    warn(
-        f"the run {run.run_id} was gone and is brought back from this clone's log;"
-        f" state.json is {f'taken from {result.source}' if result.source else state}"
-    )
+    made = f"made of the log, which does not know: {', '.join(result.unknown)}; its status is set to in_progress"
+    warn(f"{why}; state.json is {f'taken from {result.source}' if result.source else made}")
+    if "workflow_id" in result.unknown:
+        path = run.shown(run.state_path)
+        warn(f"add workflow_id to {path}, or copy the file from the machine that has it: a load needs the workflow")
 
 
 def find_restorable(root: str, named: str | None) -> Run | None:

@@ -11,6 +11,7 @@ import stat
 
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.encoding import loads
+from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import progress
 from faber_ledger.runs.active import Here
 from faber_ledger.runs.git import REMOTES, commit_of, default_ref, is_git_at_work, named_commit, work_tree_of
@@ -75,12 +76,15 @@ def is_finished_in_head(run: Run) -> bool:
     Where git ignores `state.json`, the one here decides.
     """
     from faber_ledger.runs.copies import is_as_in_head, read_state_in_head  # only of a finished run
-    from faber_ledger.runs.state_file import is_finished_text
+    from faber_ledger.runs.state_file import parse_state
 
     if not is_as_in_head(run):
         return False
     committed = read_state_in_head(run)
-    return committed is None or is_finished_text(run, committed)
+    try:
+        return committed is None or parse_state(run, committed).value.get("status") in progress.FINISHED
+    except LedgerError:
+        return False
 
 
 def _is_merged(run: Run, tree: WorkTree, note: TreeNote) -> bool:

@@ -263,7 +263,7 @@ def path_form(run_id: str) -> str:
 
 def private_runs_folder(root: str) -> str:
     """Return the folder that has a private folder for each run that this clone has recorded."""
-    return os.path.join(project_folder(root) or state_folder(root), "runs")
+    return os.path.join(private_folder(root), "runs")
 
 
 def private_folder_of(root: str, run_id: str) -> str:
@@ -348,20 +348,9 @@ def notices_path(run: Run) -> str:
     return os.path.join(notices_folder(run.root), quoted_form(run.run_id))
 
 
-def inbox_folder(root: str) -> str:
-    """Return the folder that has a folder of deliveries for each run."""
-    return os.path.join(private_folder(root), "inbox")
-
-
 def inbox_path(run: Run) -> str:
     """Return the folder of a run's deliveries that are not recorded yet."""
-    return os.path.join(inbox_folder(run.root), quoted_form(run.run_id))
-
-
-def clients_folder(root: str) -> str | None:
-    """Return the folder that has one file for each client that was seen here; None without git."""
-    folder = project_folder(root)
-    return os.path.join(folder, "clients") if folder else None
+    return os.path.join(private_folder(run.root), "inbox", quoted_form(run.run_id))
 
 
 def path_in_clone(root: str, name: str) -> str | None:

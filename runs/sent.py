@@ -4,100 +4,74 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.ledger import disk
 from faber_ledger.ledger.clock import event_id
-from faber_ledger.ledger.disk import FileRefused, read_regular
-from faber_ledger.ledger.encoding import dumps, loads
+from faber_ledger.ledger.log import Log
 from faber_ledger.runs.carry import AGREE_AGAIN, consent_of, is_sending
-from faber_ledger.runs.tree_note import shape_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from faber_ledger.ledger.log import Log
-    from faber_ledger.runs.run import Run
+from faber_ledger.runs.run import Run
+from faber_ledger.runs.tree_note import Note, shape_of, tree_name
 
 SENT = "sent.json"
 NOT_AGREED = "nothing of this run leaves this clone: `faber-ledger init --carry refs` sends it"
-LARGEST = 4 * 1024 * 1024  # bytes; a log of many clones has many heads
 
 
-class Sent:
+class SentState(Note):
+    """What a work tree has in common with the remote of a run's state.
+
+    `digest` is that of the state that it last sent or took, `base` the commit that has it, and `seen` the last commit
+    whose state was compared with the one here. `state` tells the file as it was when the remote had it.
+    """
+
+    digest: str = ""
+    base: str = ""
+    seen: str = ""
+    state: list[int] | None = None
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(os.path.join(run.private_folder, f"sent-{tree_name(run)}.json"))
+
+
+class Sent(Note):
     """The note of one run; without a readable one nothing was sent.
 
     `commit` is the one that the remote's ref had when this clone last asked or sent, empty if there was no ref. Of it,
     `heads` are those of its log if ours has all of it, `events` counts its events that are ours, `updated_at` is its
-    state's, and it `has_metadata` beside it. `log` and `state` tell the run's files as they were when the remote had
-    all of them. Of this work tree alone are `digest`, of the state that it last sent or took, `base`, the commit that
-    has it, and `seen`, the last commit whose state was compared with the one here. `noted_at` is when the log was read
-    for that, and `at` when this clone sent last, 0 if it never did; `problem` is why the last attempt failed. A run
-    that `is_forgotten` at the remote is sent by name alone. `must_purge` says that the ref's history has a payload that
-    was redacted here.
+    state's. `log` tells the log as it was when the remote had all of it. `noted_at` is when the log was read for that,
+    and `at` when this clone sent last, 0 if it never did; `problem` is why the last attempt failed. A run that
+    `is_forgotten` at the remote is sent by name alone. `must_purge` says that the ref's history has a payload that was
+    redacted here.
     """
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self.path = os.path.join(run.private_folder, SENT)
-        self.remote = self.commit = self.heads = self.updated_at = self.digest = self.base = self.seen = (
-            self.problem
-        ) = ""
-        self.events = 0
-        self.log: list[int] | None = None
-        self.state: list[int] | None = None
-        self.at = self.noted_at = 0.0
-        self.is_forgotten = self.must_purge = self.has_metadata = False
-        self._trees: dict[str, dict[str, Any]] = {}
-        try:
-            found = loads(read_regular(self.path, LARGEST).decode())
-            log = found["log"]
-            self.is_forgotten, self.must_purge = bool(found["forgotten"]), bool(found["purge"])
-            self.log = None if log is None else [int(one) for one in log]
-            self.at, self.events, self.problem = float(found["at"]), int(found["events"]), str(found["problem"])
-            self.commit, self.heads, self.updated_at = [str(found[name]) for name in ("commit", "heads", "updated_at")]
-            self.has_metadata = bool(found["metadata"])
-            self.remote, self.noted_at = str(found["remote"]), float(found["noted_at"])
-            self._trees = {top: dict(tree) for top, tree in found["trees"].items() if os.path.isdir(top)}
-            tree = self._trees.get(run.root) or {}
-            self.digest, self.base, self.seen = [str(tree.get(name, "")) for name in ("digest", "base", "seen")]
-            self.state = tree["state"] and [int(one) for one in tree["state"]] if tree else None
-        except (FileRefused, OSError, ValueError, TypeError, LookupError, RecursionError):
-            self.log = None
+    remote: str = ""
+    commit: str = ""
+    heads: str = ""
+    events: int = 0
+    updated_at: str = ""
+    log: list[int] | None = None
+    at: float = 0.0
+    noted_at: float = 0.0
+    problem: str = ""
+    is_forgotten: bool = False
+    must_purge: bool = False
 
-    def save(self, *, is_purged: bool = False) -> None:
-        """Write the note; one that cannot be written, or is lost, costs a comparison.
+    def __init__(self, run: Run) -> None:
+        super().__init__(os.path.join(run.private_folder, SENT))
+        self._run = run
+        self.here = SentState(run)
+
+    def save(self, *, durable: bool = False, is_purged: bool = False) -> None:
+        """Write what is known of the run, and of its state here.
 
         What must be kept from the remote is durable, and raises OSError where it cannot be written. `redact` may have
         set `must_purge` meanwhile, without a lock: it stays set unless the ref `is_purged`.
         """
         self.must_purge = not is_purged and (self.must_purge or Sent(self._run).must_purge)
-        tree = {"digest": self.digest, "base": self.base, "seen": self.seen, "state": self.state}
-        content = {
-            "remote": self.remote,
-            "commit": self.commit,
-            "heads": self.heads,
-            "events": self.events,
-            "updated_at": self.updated_at,
-            "log": self.log,
-            "at": self.at,
-            "noted_at": self.noted_at,
-            "problem": self.problem,
-            "forgotten": self.is_forgotten,
-            "purge": self.must_purge,
-            "metadata": self.has_metadata,
-            "trees": self._trees | {self._run.root: tree},
-        }
-        must_last = self.must_purge or self.is_forgotten
-        try:
-            disk.put(self.path, dumps(content).encode(), mode=disk.OWN, durable=must_last, locked=False)
-        except OSError:
-            if must_last:
-                raise
+        super().save(durable=durable or self.must_purge or self.is_forgotten)
+        self.here.save()
 
     def is_whole(self, run: Run, remote: str) -> bool:
         """Return whether the remote has the run as it is here, without opening the log."""
         is_there = self.remote == remote and bool(self.commit) and not self.must_purge and self.log is not None
-        return is_there and self.log == shape_of(run.log_path) and self.state == shape_of(run.state_path)
+        return is_there and self.log == shape_of(run.log_path) and self.here.state == shape_of(run.state_path)
 
     def note_files(self, run: Run) -> None:
         """Note that the remote has the run's files as they are now."""
@@ -106,15 +80,11 @@ class Sent:
 
     def note_shared(self, digest: str) -> None:
         """Note which state this work tree and `commit` both have."""
-        self.digest, self.base, self.seen = digest, self.commit, self.commit
-
-    def forget_state(self) -> None:
-        """Forget what both had, as of a state that was restored: what the ref has is newer."""
-        self.digest = self.base = self.seen = ""
+        self.here.digest, self.here.base, self.here.seen = digest, self.commit, self.commit
 
     def note_state(self, run: Run) -> None:
         """Note which state.json was sent or taken."""
-        self.state = shape_of(run.state_path)
+        self.here.state = shape_of(run.state_path)
 
 
 def describe_unsent(run: Run, log: Log, *, is_start: bool) -> str | None:

@@ -95,19 +95,10 @@ def forget_event(run: Run, name: str) -> None:
 
 def _may_have_payload(path: str, name: str) -> bool:
     """Return whether a ledger has an event's payload, or names the event and cannot be read."""
-    from faber_ledger.ledger.errors import LedgerError
-    from faber_ledger.ledger.file import sqlite3
-    from faber_ledger.ledger.foreign import open_untrusted
-    from faber_ledger.ledger.union import rows_named
+    from faber_ledger.ledger.union import rows_in_file
 
-    try:
-        with open_untrusted(path) as log:
-            rows = rows_named(log, name)
-        if rows:
-            return any([row[PAYLOAD] is not None for row in rows])
-    except (LedgerError, OSError, sqlite3.Error):
-        pass
-    return name.encode() in read_or_empty(path)
+    rows = rows_in_file(path, [name])
+    return any([row[PAYLOAD] is not None for row in rows]) if rows else name.encode() in read_or_empty(path)
 
 
 def report(

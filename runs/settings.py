@@ -126,25 +126,17 @@ class Settings:
 
     def _set(self, name: str, value: object, place: str) -> None:
         if name == NEW:
-            if value not in RUNS:
-                self.problems.append(f"{place} must be {' or '.join(RUNS)}")
-                return
-            self._new_runs = str(value)
+            is_right, kind = value in RUNS, " or ".join(RUNS)
         elif name == "packet_budget":
-            if type(value) is int and MIN_BUDGET <= value <= HOOK_BUDGET:
-                self.packet_budget = value
-            else:
-                self.problems.append(f"{place} must be a number from {MIN_BUDGET} to {HOOK_BUDGET}")
-                return
-        elif not isinstance(value, bool):
-            self.problems.append(f"{place} must be true or false")
+            is_right = type(value) is int and MIN_BUDGET <= value <= HOOK_BUDGET
+            kind = f"a number from {MIN_BUDGET} to {HOOK_BUDGET}"
+        else:
+            is_right, kind = isinstance(value, bool), "true or false"
+        if not is_right:
+            self.problems.append(f"{place} must be {kind}")
             if name != "summaries":
                 return
-            self.summaries = False
-        elif name == "summaries":
-            self.summaries = value
-        else:
-            self.precompact_hint = value
+        setattr(self, "_new_runs" if name == NEW else name, value if is_right else False)
         self.places[name] = place.partition(": ")[0]
 
 
@@ -359,18 +351,13 @@ def _listed(client: str, root: str) -> list[tuple[int, Installed]]:
 def _read_list(client: str) -> dict[str, Any] | None:
     """Return the client's list: plugins by name, each with its entries; None if it cannot be read."""
     if client not in _lists:
-        _lists[client] = _parse_list(client)
+        try:
+            text = read_text(os.path.join(client, *INSTALLED), MAX_BYTES)
+            plugins = ({} if text is None else loads(text)).get("plugins", {})
+        except (FileRefused, ValueError, AttributeError, RecursionError):
+            plugins = None
+        _lists[client] = plugins if isinstance(plugins, dict) else None
     return _lists[client]
-
-
-def _parse_list(client: str) -> dict[str, Any] | None:
-    try:
-        text = read_text(os.path.join(client, *INSTALLED), MAX_BYTES)
-        listed = {"plugins": {}} if text is None else loads(text)
-    except (FileRefused, ValueError, RecursionError):
-        return None
-    plugins = listed.get("plugins") if isinstance(listed, dict) else None
-    return plugins if isinstance(plugins, dict) else None
 
 
 def _folder_of(entry: Any) -> str | None:

@@ -11,7 +11,7 @@ from faber_ledger.ledger.errors import ForeignState, LedgerError, StateInvalid, 
 from faber_ledger.projections.fold import NAMES
 from faber_ledger.runs.clone import is_behind_link
 from faber_ledger.runs.layouts import keep_place
-from faber_ledger.runs.progress import FINISHED, STATUSES
+from faber_ledger.runs.progress import STATUSES
 from faber_ledger.runs.run import LARGEST_STATE, STATE, common_directory
 
 TYPE_CHECKING = False
@@ -213,7 +213,7 @@ def parse_state(run: Run, content: bytes) -> JsonText:
     except UnicodeDecodeError as error:
         raise _invalid(run, f"not UTF-8 at byte {error.start}") from error
     except ValueError as error:
-        if _is_unmerged(run):
+        if is_unmerged(run):
             raise stopped_merge(run) from error
         raise _invalid(run, _reason(error, content)) from error
     named = document.value.get("run_id")
@@ -226,25 +226,17 @@ def parse_state(run: Run, content: bytes) -> JsonText:
     return document
 
 
-def is_finished_text(run: Run, content: bytes) -> bool:
-    """Return whether a state's content says that the run is completed or cancelled."""
-    try:
-        return parse_state(run, content).value.get("status") in FINISHED
-    except LedgerError:
-        return False
-
-
 def stopped_merge(run: Run) -> StateInvalid:
     """Return the error for a state that is in conflict."""
     hint = "run `faber-ledger resolve`, which unites the two sides; a backup would lose keys of one"
     return StateInvalid("a merge has stopped at it", path=run.shown(run.state_path), hint=hint)
 
 
-def _is_unmerged(run: Run) -> bool:
+def is_unmerged(run: Run) -> bool:
     """Return whether a merge stopped at the file: the index has an unmerged entry."""
     from faber_ledger.runs.git_query import GitQuery  # only for a file that cannot be read
 
-    return bool(GitQuery(["ls-files", "-u", "--", run.state_path], run.directory).answer_bytes())
+    return bool(GitQuery(["ls-files", "-u", "--", run.shown(run.state_path)], run.root).answer_bytes())
 
 
 def _invalid(run: Run, reason: str, kind: type[StateInvalid] = StateInvalid) -> StateInvalid:

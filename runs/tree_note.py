@@ -1,4 +1,4 @@
-"""What a work tree last published or absorbed of a run, and what its `state.json` shows: one small private file."""
+"""Notes: small private files that save work. One of them says what a work tree last published or absorbed of a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,35 @@ PREFIX, ENDING = "tree-", ".json"
 NEWER, FOREIGN = "newer", "foreign"  # a file that is never published over
 
 
-class TreeNote:
+class Note:
+    """A note as a JSON object: its members are the attributes that the class annotates, with what each is at first.
+
+    One that cannot be written, or is lost or wrong, costs a comparison: a member of another type is as at first, which
+    for a list is None or empty.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        try:
+            found = loads(read_regular(path, LARGEST).decode())
+        except (FileRefused, OSError, ValueError, RecursionError):
+            return
+        for name in type(self).__annotations__ if isinstance(found, dict) else ():
+            first, value = getattr(self, name), found.get(name)
+            if isinstance(value, type(first) if isinstance(first, (str, int, float)) else list):
+                setattr(self, name, value)
+
+    def save(self, *, durable: bool = False) -> None:
+        """Write the note; raises OSError only where it must be `durable`."""
+        content = dumps({name: getattr(self, name) for name in type(self).__annotations__})
+        try:
+            disk.put(self.path, content.encode(), mode=disk.OWN, durable=durable, locked=False)
+        except OSError:
+            if durable:
+                raise
+
+
+class TreeNote(Note):
     """The note of one work tree; without a readable one nothing is known.
 
     `shape` tells the published file as it was last seen here (inode, size, times), None if there was none. `heads` are
@@ -29,39 +57,16 @@ class TreeNote:
     `checkpoint` says which log the blocks in `state.json` were folded from, and their digest.
     """
 
-    def __init__(self, run: Run) -> None:
-        self.path = os.path.join(run.private_folder, f"{PREFIX}{_tree_name(run)}{ENDING}")
-        self.shape: list[int] | None = None
-        self.heads = ""
-        self.published = ""
-        self.barred = ""
-        self.unmerged_at = ""
-        self.checkpoint: Checkpoint | None = None
-        try:
-            found = loads(read_regular(self.path, LARGEST).decode())
-            shape, checkpoint = found["shape"], found["checkpoint"]
-            self.heads, self.barred = str(found["heads"]), str(found["barred"])
-            self.published, self.unmerged_at = str(found["published"]), str(found["unmerged_at"])
-            self.shape = None if shape is None else [int(one) for one in shape]
-            if checkpoint is not None:
-                self.checkpoint = int(checkpoint[0]), str(checkpoint[1]), str(checkpoint[2])
-        except (FileRefused, OSError, ValueError, TypeError, LookupError, RecursionError):
-            self.shape, self.heads, self.published, self.barred = None, "", "", ""
+    shape: list[int] | None = None
+    heads: str = ""
+    published: str = ""
+    barred: str = ""
+    unmerged_at: str = ""
+    checkpoint: Checkpoint | None = None
 
-    def save(self) -> None:
-        """Write the note; one that cannot be written, or is lost, costs the next opening a comparison."""
-        content = {
-            "shape": self.shape,
-            "heads": self.heads,
-            "published": self.published,
-            "barred": self.barred,
-            "unmerged_at": self.unmerged_at,
-            "checkpoint": None if self.checkpoint is None else [*self.checkpoint],
-        }
-        try:
-            disk.put(self.path, dumps(content).encode(), mode=disk.OWN, durable=False, locked=False)
-        except OSError:
-            pass
+    def __init__(self, run: Run) -> None:
+        name = f"{PREFIX}{tree_name(run)}{ENDING}"
+        super().__init__(os.path.join(run.private_folder, name))
 
 
 def forget_checkpoints(run: Run) -> None:
@@ -84,7 +89,8 @@ def shape_of(file: int | str) -> list[int] | None:
     return [found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
 
 
-def _tree_name(run: Run) -> str:
+def tree_name(run: Run) -> str:
+    """Return what tells the notes of a clone's work trees apart."""
     if run.is_kept:
         return "kept"
     tree = work_tree_of(run.root)

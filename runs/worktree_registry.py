@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Collection
+from typing import Any
 
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.clock import utc_text
@@ -13,12 +15,7 @@ from faber_ledger.runs.clone import make_below
 from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.run import path_in_clone
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-    from typing import Any
-
-    Record = dict[str, Any]
+Record = dict[str, Any]
 
 
 FILE = ".fractary/faber/worktrees.json"

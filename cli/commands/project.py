@@ -8,15 +8,16 @@ import click
 from faber_ledger.cli.ui.output import json_option, say, show
 from faber_ledger.cli.ui.which_run import run_argument, run_to_project
 from faber_ledger.cli.ui.words import publishing_hint
+from faber_ledger.ledger import disk
 from faber_ledger.ledger.clock import now
 from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs import state_write
 from faber_ledger.runs.conflicts import check_not_in_conflict
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.projecting import reproject, restore_backup
-from faber_ledger.runs.publish import carries_refs, why_not_published
+from faber_ledger.runs.publish import why_not_published
 from faber_ledger.runs.run import Run
-from faber_ledger.runs.sent import Sent
+from faber_ledger.runs.sent import SentState
 from faber_ledger.runs.tree_note import TreeNote
 
 
@@ -40,14 +41,6 @@ def project(run: str | None, rebuild: bool, restore: bool, as_json: bool) -> Non
     show(result, _lines(chosen, result), as_json=as_json)
 
 
-def _forget_sent(run: Run) -> None:
-    """Let the next exchange with a git ref merge a restored state, which may be older than the ref's."""
-    if carries_refs(run.root):
-        sent = Sent(run)
-        sent.forget_state()
-        sent.save()
-
-
 def _project_run(run: Run, *, rebuild: bool, restore: bool) -> dict[str, Any]:
     """Write a run's blocks, restoring a backup first if needed, and return the outcome; raises as `reproject`.
 
@@ -57,7 +50,7 @@ def _project_run(run: Run, *, rebuild: bool, restore: bool) -> dict[str, Any]:
     missing = not os.path.lexists(run.state_path)
     if restore:
         used, has_events = restore_backup(run, warn=say)
-        _forget_sent(run)
+        disk.remove(SentState(run).path)  # the next exchange merges the state, which may be older than the ref's
         if has_events:
             record_before_projecting(run, now(), warn=say)
             reproject(run, rebuild=True, warn=say)
@@ -66,7 +59,7 @@ def _project_run(run: Run, *, rebuild: bool, restore: bool) -> dict[str, Any]:
     record_before_projecting(run, now(), warn=say)
     result = reproject(run, rebuild=rebuild, warn=say, defaults={})
     if result.source is not None:
-        _forget_sent(run)
+        disk.remove(SentState(run).path)
         return {"run_id": run.run_id, "outcome": "restored", "backup": result.source, "projected": True}
     if missing:
         return {"run_id": run.run_id, "outcome": "made", "unknown": result.unknown}

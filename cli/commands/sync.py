@@ -12,7 +12,6 @@ import click
 from faber_ledger.cli.reports.run_list import find_here
 from faber_ledger.cli.sync.arrival import bring_runs, find_remote_run, remote_of, required_remote
 from faber_ledger.cli.sync.carried import TimeIsUp, exchange_refs
-from faber_ledger.cli.sync.carried_words import carried_data, carried_line, exit_code
 from faber_ledger.cli.sync.exchange import Exchanged, exchange_run
 from faber_ledger.cli.sync.refs import Remote as GitRemote
 from faber_ledger.cli.ui.output import json_option, say, show, tell, warn
@@ -33,7 +32,7 @@ from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import Run, find_root
 from faber_ledger.runs.set_aside import report
 from faber_ledger.runs.settings import project_id
-from faber_ledger.runs.synced import note_project, read_note, write_note
+from faber_ledger.runs.synced import SyncNote, note_project
 
 MOST_NAMED = 10  # events of a run
 BACKGROUND_SECONDS, GRACE_SECONDS = 60, 5
@@ -196,14 +195,14 @@ def _exchange_refs(
         warn(error.message)
         return [], error.exit_code
     brought = [f"{run.run_id}: all of it fetched from {remote.name}" for run in runs] if is_brought else []
-    lines = [*brought, *filter(None, [carried_line(one, remote.name) for one in done])]
+    lines = [*brought, *filter(None, [one.line(remote.name) for one in done])]
     if not lines and not is_watched:
         lines = [f"nothing new at {remote.name}"]
     for line in [] if as_json else lines:
         tell(line)
     for hint in [] if as_json else dict.fromkeys([one.hint for one in done if one.why and one.hint]):
         warn(f"hint: {hint}")
-    return [*map(carried_data, done)], max(map(exit_code, done), default=0)
+    return [one.data() for one in done], max([one.exit_code for one in done], default=0)
 
 
 def _named_run(remote: GitRemote, root: str, text: str) -> Run:
@@ -289,8 +288,9 @@ def _exchange_each(remote: Remote, wanted: Wanted) -> Iterator[Exchanged | int]:
             warn(f"{run.run_id} is left out: {error}")
             yield error.exit_code if isinstance(error, LedgerError) else 1
     if wanted.every and wanted.fetches and newest is not None and not has_failed:
-        note = read_note(wanted.root, remote.key, "")
-        write_note(wanted.root, remote.key, "", {**note, "position": newest[0], "anchor": newest, "again": not_begun})
+        note = SyncNote(wanted.root, remote.key, "")
+        note.position, note.anchor, note.again = newest[0], newest, not_begun
+        note.save()
 
 
 def _choose(remote: Remote, wanted: Wanted, upto: int) -> list[Run]:
@@ -311,11 +311,11 @@ def _choose(remote: Remote, wanted: Wanted, upto: int) -> list[Run]:
             return [run_here(root, picked)]
     found = {run.run_id: run for run in runs_here(root)}
     if wanted.fetches:
-        note = read_note(root, remote.key, "")
-        anchor = note["anchor"]
+        note = SyncNote(root, remote.key, "")
+        anchor = note.anchor
         is_known = anchor is not None and has_event(remote.server, remote.project, *anchor)
-        news = list_runs(remote.server, remote.project, note["position"] if is_known else 0, upto)
-        for name in dict.fromkeys([*news, *note["again"]]):
+        news = list_runs(remote.server, remote.project, note.position if is_known else 0, upto)
+        for name in dict.fromkeys([*news, *note.again]):
             try:
                 run = run_here(root, name)
                 found.setdefault(run.run_id, run)

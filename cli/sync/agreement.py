@@ -10,12 +10,11 @@ from faber_ledger.cli.sync.arrival import bring_runs, list_remote_runs, remote_o
 from faber_ledger.cli.ui.words import plural
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.command_errors import GitFailed, ServerUnavailable
-from faber_ledger.ledger.encoding import dumps
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.file import UNREADABLE
 from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.log import Log
-from faber_ledger.runs.carry import consent_of, digest_of_url, sender_of, start_sending
+from faber_ledger.runs.carry import Consent, consent_of, digest_of_url, sender_of, start_sending
 from faber_ledger.runs.clone import lock_run, make_below
 from faber_ledger.runs.git import branch_of, is_safe
 from faber_ledger.runs.git_command import git, limit_answers
@@ -30,10 +29,6 @@ WHO_READS = (
     "A run's ledger can travel in a git ref of its own at {remote}: each session's end is sent then, also after a"
     " merge, and no file of faber-ledger is in your commits. Everybody who can read {remote} can then read what is"
     " recorded: sessions, what was loaded, notes and summaries, with known secrets masked."
-)
-LEFT = (
-    "this clone's consent to send ledgers to {remote} is left, and not used, since the project's settings say `tree`:"
-    " `faber-ledger init --carry tree` withdraws it"
 )
 SEND = "Send the ledgers of this clone to {remote}, and fetch them from there?"
 
@@ -128,9 +123,7 @@ def carry_out(root: str, plan: CarryPlan, warn: Callable[[str], None]) -> list[s
 def _choice_notes(root: str) -> Iterator[str]:
     """Yield what a clone could choose of how its ledgers travel, where nobody was asked."""
     consent, remote = consent_of(root), remote_to_offer(root)
-    if meant_carry(root) == TREE and consent is not None:
-        yield LEFT.format(remote=consent.remote)
-    elif meant_carry(root) == REFS and consent is None:
+    if meant_carry(root) == REFS and consent is None:
         yield (
             "this project's ledgers travel in git refs: `faber-ledger init --carry refs` lets this clone send and fetch"
             " them; everybody who can read the remote can read them"
@@ -195,10 +188,11 @@ def find_work_at_remote(root: str, work_id: str, warn: Callable[[str], None]) ->
 
 def _agree(root: str, plan: CarryPlan) -> None:
     """Keep this clone's consent below the git directory; raises OSError."""
-    url = digest_of_url(root, plan.remote)
-    content = dumps({"remote": plan.remote, "auto": plan.is_automatic, "url": url}).encode() + b"\n"
     make_below(root, clone_folder(root) or root)
-    disk.put(path_in_clone(root, CONSENT) or "", content, mode=disk.OWN, locked=False)
+    consent = Consent(root)
+    consent.remote, consent.is_automatic = plan.remote, plan.is_automatic
+    consent.url = digest_of_url(root, plan.remote)
+    consent.save(durable=True)
 
 
 def _leave_the_tree(root: str, warn: Callable[[str], None]) -> int:

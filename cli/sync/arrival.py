@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from faber_ledger.cli.sync.ref_intake import Warn, absorb_commit
 from faber_ledger.cli.sync.refs import METADATA, STATE, Remote, decoded_name, read, ref_name
-from faber_ledger.cli.sync.versions import DESCRIBED, FOLDER, RUN, STATE_PATH, digest_of, fields_of
+from faber_ledger.cli.sync.versions import DESCRIBED, FOLDER, RUN, digest_of, fields_of, place_of
 from faber_ledger.cli.ui.server import names_server
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.command_errors import AmbiguousRun, GitFailed, ServerUnavailable
@@ -18,7 +18,6 @@ from faber_ledger.recording.server_state import write_missing_state
 from faber_ledger.runs.carry import AGREE_AGAIN, consent_of, sender_of
 from faber_ledger.runs.git import project_key, work_tree_of
 from faber_ledger.runs.kept import runs_here
-from faber_ledger.runs.layouts import find_run_from
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run, is_run_id, path_form
 from faber_ledger.runs.sent import Sent
@@ -106,8 +105,7 @@ def bring_runs(remote: Remote, root: str, wanted: list[RemoteRun], warn: Warn) -
     brought = []
     with read(remote.top, [remote.fetched(one.name) for one in wanted]) as commits:
         for one, commit in zip(wanted, commits, strict=True):
-            state = fields_of(commit.message).get(STATE_PATH, "") if commit is not None else ""
-            run = find_run_from(root, one.run_id, state)
+            run = place_of(root, one.run_id, commit)
             try:
                 absorb_commit(run, commit, remote.name, warn)
             except (LedgerError, OSError, sqlite3.Error, RecursionError) as error:
@@ -115,7 +113,7 @@ def bring_runs(remote: Remote, root: str, wanted: list[RemoteRun], warn: Warn) -
                     raise
                 warn(f"{one.run_id}: {error.message if isinstance(error, LedgerError) else error}")
                 continue
-            if not _has_events(run):
+            if not Sent(run).events:
                 warn(f"{one.run_id}: the ref has no event that a ledger takes")
                 continue
             _write_missing(run, commit.files if commit is not None else {}, warn)
@@ -123,21 +121,20 @@ def bring_runs(remote: Remote, root: str, wanted: list[RemoteRun], warn: Warn) -
     return brought
 
 
-def _has_events(run: Run) -> bool:
-    try:
-        with read_log(run) as log:
-            return log.count_events() > 0
-    except LedgerError:
-        return False
-
-
 def _write_missing(run: Run, files: dict[str, str], warn: Warn) -> None:
-    for name, path, write in ((STATE, run.state_path, _write_state), (METADATA, run.metadata_path, _write_metadata)):
+    for name, path in ((STATE, run.state_path), (METADATA, run.metadata_path)):
         if name not in files or os.path.lexists(path):
             continue
         try:
             with open(files[name], "rb") as file:
-                write(run, file.read().decode())
+                text = file.read().decode()
+            if name == STATE:
+                _write_state(run, text)
+            elif not isinstance(loads(text), dict):
+                raise ValueError("it is not a JSON object")
+            else:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                disk.put(path, text.encode())
         except (LedgerError, OSError, ValueError, RecursionError) as error:
             warn(f"{run.run_id}: the {name} of its ref cannot be used: {error}")
 
@@ -149,13 +146,6 @@ def _write_state(run: Run, text: str) -> None:
     sent.note_state(run)
     sent.note_shared(digest_of(read_state(run).value))
     sent.save()
-
-
-def _write_metadata(run: Run, text: str) -> None:
-    if not isinstance(loads(text), dict):
-        raise ValueError("it is not a JSON object")
-    os.makedirs(os.path.dirname(run.metadata_path), exist_ok=True)
-    disk.put(run.metadata_path, text.encode())
 
 
 def find_remote_run(remote: Remote, root: str, text: str) -> RemoteRun | None:

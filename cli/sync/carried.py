@@ -12,23 +12,12 @@ import sqlite3
 import tempfile
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from faber_ledger.cli.sync.ref_intake import absorb_commit
-from faber_ledger.cli.sync.refs import (
-    LEDGER,
-    METADATA,
-    STATE,
-    Push,
-    Pushed,
-    Remote,
-    Version,
-    delete_refs,
-    read,
-    ref_name,
-    write,
-)
+from faber_ledger.cli.sync.refs import LEDGER, STATE, Push, Pushed, Remote, Version, delete_refs, read, ref_name, write
 from faber_ledger.cli.sync.versions import digest_of, files_to_send, is_state_due, message_of, time_of
+from faber_ledger.cli.ui.words import events_shown, plural
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import GitFailed, ServerRefused, ServerUnavailable
 from faber_ledger.ledger.disk import RunLock
@@ -46,8 +35,7 @@ from faber_ledger.runs.state_file import parse_state
 
 ROUNDS = 5  # of fetching and sending, where other clones are faster
 LOCK_SECONDS = 60.0
-OTHER_REMOTE = "`faber-ledger init --carry refs --remote NAME` takes another one"
-FASTER = "other clones were faster, five times"
+FASTER = "other clones were faster, five times, or the remote's push URL is another repository than its URL"
 Warn = Callable[[str], None]
 
 
@@ -59,9 +47,8 @@ class Carried:
     """What an exchange did to a run: how many events came and went, and `why` it was not sent, if so.
 
     `hint` says what to run then, and `code` is the exit code. `has_sent` is also true of a state alone; `was_lost` says
-    that the remote had lost the ref, and `is_behind` that the last push found it moved; `waiting` counts the deliveries
-    that could not be recorded before. `state` says what the state is that was taken from the ref, and `may_purge`
-    whether a redacted payload there is to be removed.
+    that the remote had lost the ref; `waiting` counts the deliveries that could not be recorded before. `state` says
+    what the state is that was taken from the ref, and `may_purge` whether a redacted payload there is to be removed.
     """
 
     def __init__(self, run: Run) -> None:
@@ -70,7 +57,7 @@ class Carried:
         self.why: str | None = None
         self.hint: str | None = None
         self.code = 0
-        self.has_sent = self.was_lost = self.is_behind = False
+        self.has_sent = self.was_lost = False
         self.state = ""
         self.may_purge = True
 
@@ -81,6 +68,40 @@ class Carried:
             self.why = "its state.json, or another of its files, is nested too deeply"
         self.hint = error.hint if isinstance(error, LedgerError) else None
         self.code = ServerRefused.exit_code if isinstance(error, str) else getattr(error, "exit_code", 1)
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the exchange: why the run was not sent, or 1 if a delivery still waits."""
+        return self.code or int(self.waiting > 0)
+
+    def line(self, remote: str) -> str | None:
+        """Return what was done; None if nothing was."""
+        parts = []
+        if self.fetched or self.sent:
+            parts.append(f"{events_shown(self.fetched)} fetched from {remote}, {self.sent} sent")
+        elif self.has_sent:
+            parts.append(f"its state sent to {remote}")
+        if self.state:
+            parts.append(f"state.json taken from {remote} ({self.state})")
+        if self.was_lost:
+            parts.append(f"{remote} had lost its ref, which is there again")
+        if self.why is not None:
+            parts.append(f"not sent: {self.why}")
+        if self.waiting:
+            parts.append(f"{plural(self.waiting, 'delivery', 'deliveries')} not recorded")
+        return f"{self.run.run_id}: {'; '.join(parts)}" if parts else None
+
+    def data(self) -> dict[str, Any]:
+        """Return what was done for `--json`."""
+        return {
+            "run_id": self.run.run_id,
+            "fetched": self.fetched,
+            "sent": self.sent,
+            "state_taken": self.state or None,
+            "was_lost": self.was_lost,
+            "why_not_sent": self.why,
+            "waiting": self.waiting,
+        }
 
 
 def exchange_refs(
@@ -106,11 +127,9 @@ def exchange_refs(
             for one in found.values() if sends else ():
                 record_waiting(one.run, warn)
                 one.waiting = len(list_waiting(one.run))
-            left, before = dict(found), dict[str, str]()
+            left = dict(found)
             for _ in range(ROUNDS):
                 there = remote.heads()
-                left = _drop_unmoved(remote, left, before, there)
-                before = there
                 left = _absorb_all(remote, left, there, warn)
                 left = _send_all(remote, left, there, warn, is_named=is_named) if sends else {}
                 if not left:
@@ -132,19 +151,6 @@ def lock_sending(root: str) -> RunLock:
 def unavailable(remote: Remote, error: GitFailed) -> ServerUnavailable:
     """Return what is raised where an exchange failed with git."""
     return ServerUnavailable(f"the exchange with {remote.name} failed: {error.message}", hint=error.hint)
-
-
-def _drop_unmoved(
-    remote: Remote, behind: dict[str, Carried], before: dict[str, str], there: dict[str, str]
-) -> dict[str, Carried]:
-    """Return the runs to exchange: none that a push found moved, and a fetch did not, as it asks another repository."""
-    unmoved = [name for name in behind if behind[name].is_behind and before.get(name) == there.get(name)]
-    if unmoved and remote.pushes_elsewhere():
-        for name in unmoved:
-            behind[name].fail(f"the push URL of {remote.name} is another repository than its URL")
-            behind[name].hint = f"see `git remote -v`: ledgers need a remote that is one repository; {OTHER_REMOTE}"
-        return {name: one for name, one in behind.items() if name not in unmoved}
-    return behind
 
 
 def record_waiting(run: Run, warn: Warn) -> None:
@@ -177,7 +183,7 @@ def _absorb_all(remote: Remote, runs: dict[str, Carried], there: dict[str, str],
     wanted = []
     for name, one in runs.items():
         sent = Sent(one.run)
-        is_compared = one.run.is_kept or not os.path.lexists(one.run.state_path) or sent.seen == there.get(name)
+        is_compared = one.run.is_kept or not os.path.lexists(one.run.state_path) or sent.here.seen == there.get(name)
         if name in there and not (sent.commit == there[name] and is_compared):
             wanted.append(name)
     new = _fetch(remote, runs, wanted)
@@ -306,16 +312,14 @@ def _prepare(remote: Remote, one: Carried, parent: str, folder: str, warn: Warn,
     one.was_lost = bool(sent.commit) and not parent and sent.remote == remote.name
     one.sent = max(0, events - (sent.events if parent else 0))
     sent.remote, sent.heads, sent.events, sent.updated_at = remote.name, heads, events, time_of(state)
-    sent.has_metadata = METADATA in files
     history = "" if sent.must_purge else parent
     version = Version(ref_name(run.run_id), files, message, history, int(now()))
-    return Prepared(version, sent, bool(state) and sent.digest == digest_of(state))
+    return Prepared(version, sent, bool(state) and sent.here.digest == digest_of(state))
 
 
 def _note_pushed(one: Carried, prepared: Prepared, commit: str, pushed: Pushed, remote: Remote, warn: Warn) -> bool:
     """Note what became of a pushed run; return whether another clone was faster."""
     sent = prepared.sent
-    one.is_behind = pushed.is_behind
     if pushed.why is not None:
         one.sent, one.was_lost = 0, False
     if pushed.is_behind:
@@ -335,7 +339,7 @@ def _note_pushed(one: Carried, prepared: Prepared, commit: str, pushed: Pushed, 
         delete_refs(remote.top, [remote.fetched(ref_name(one.run.run_id))])
     sent.commit, sent.at, sent.problem = commit, now(), ""
     if prepared.has_our_state:
-        sent.note_shared(sent.digest)
+        sent.note_shared(sent.here.digest)
     sent.is_forgotten = False
     sent.save(is_purged=sent.must_purge)
     one.has_sent, one.why, one.code = True, None, 0

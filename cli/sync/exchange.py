@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from typing import Any, Literal, NamedTuple
 
 from faber_ledger.cli.sync.carried import record_waiting
 from faber_ledger.cli.sync.intake import Progress, Taken, take_new
+from faber_ledger.cli.sync.versions import time_of
 from faber_ledger.cli.ui.progress import progress_bars
 from faber_ledger.cli.ui.server import pick_server_run, server_address
 from faber_ledger.cli.ui.words import events_shown
-from faber_ledger.ledger.clock import seconds_of, utc_text
-from faber_ledger.ledger.encoding import ID, PAYLOAD, ROW, SEQ, sha256, split_hashes
+from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable
+from faber_ledger.ledger.encoding import ROW, sha256, split_hashes
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.union import rows_of
 from faber_ledger.postgres.address import Address, translate_read_only
 from faber_ledger.postgres.exchange import (
     LARGEST,
@@ -44,12 +43,9 @@ from faber_ledger.runs.projecting import STATE_DEFAULTS
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.settings import project_id
 from faber_ledger.runs.state_file import read_state
-from faber_ledger.runs.synced import Note, empty_note, note_exchanged, note_project, read_note, write_note
+from faber_ledger.runs.synced import SyncNote, note_project
 
 Row = tuple[Any, ...]
-
-
-PIECE_EVENTS, PIECE_SIZE = 1_000, 1024 * 1024  # of a log that are read at once, and characters of their payloads
 
 
 class Exchanged(NamedTuple):
@@ -100,53 +96,54 @@ def exchange_run(
             conflicts.update(refused)
         if with_state:
             moved = exchange_state(remote, run, note, fetches=fetches, pushes=pushes, warn=warn)
-    note["is_due"] |= moved == "fetched"
+    note.is_due |= moved == "fetched"
     if pushed > 0 or moved == "pushed":
         tell_readers(remote.server, remote.project)
-    if note["is_due"] and not lacks_ledger(run):
+    if note.is_due and not lacks_ledger(run):
         code = write_blocks(run, warn=warn)
-        note["is_due"] = code != 0
-        write_note(run.root, remote.key, run.run_id, note)
+        note.is_due = code != 0
+        note.save()
     left = len(list_waiting(run)) if pushes else 0
     return Exchanged(
         run.run_id, taken.added, pushed, taken.left_out, sorted(conflicts), moved, left, code or int(left > 0)
     )
 
 
-def _read_checked_note(remote: Remote, run: Run) -> Note:
+def _read_checked_note(remote: Remote, run: Run) -> SyncNote:
     """Return what was exchanged before; of a server that was set back since, nothing but whether blocks are due."""
-    note = read_note(run.root, remote.key, run.run_id)
-    anchor = note["anchor"]
+    note = SyncNote(run.root, remote.key, run.run_id)
+    anchor = note.anchor
     if anchor is not None and has_event(remote.server, remote.project, *anchor):
         return note
-    return {**empty_note(), "is_due": note["is_due"]}
+    note.position, note.again, note.roots, note.heads, note.anchor, note.state = 0, (), (), (), None, ""
+    return note
 
 
-def _push(remote: Remote, run: Run, note: Note, progress: Progress) -> tuple[int, list[str]]:
+def _push(remote: Remote, run: Run, note: SyncNote, progress: Progress) -> tuple[int, list[str]]:
     """Push what the server does not have of a run's log, as it is stored: secrets were masked when it was recorded."""
-    note_exchanged(run.root, run.run_id)  # first: a push that is cut leaves some events there
+    note.save()  # first: a push that is cut leaves some events there
     with read_log(run) as log:
         heads = [digest.hex() for _, digest in log.heads()]
-        if heads == note["heads"]:
+        if heads == note.heads:
             return 0, []
-        rows, count = _rows_to_push(log, {bytes.fromhex(digest) for digest in note["heads"]})
+        rows, count = _rows_to_push(log, {bytes.fromhex(digest) for digest in note.heads})
         advance = progress(count, f"pushing {run.run_id}")
         pushed = push_events(remote.server, remote.project, run.run_id, rows, advance)
     newest = newest_event(remote.server, remote.project, run.run_id)
-    if count_events(remote.server, remote.project, run.run_id, note["position"]) == pushed.added and newest is not None:
-        note["position"] = newest[0]  # nobody else has pushed since this clone fetched
+    if count_events(remote.server, remote.project, run.run_id, note.position) == pushed.added and newest is not None:
+        note.position = newest[0]  # nobody else has pushed since this clone fetched
     if not pushed.conflicts:
-        note["heads"] = heads
-    note["anchor"] = newest
-    write_note(run.root, remote.key, run.run_id, note)
+        note.heads = heads
+    note.anchor = newest
+    note.save()
     return pushed.added, pushed.conflicts
 
 
 def _rows_to_push(log: Log, known: set[bytes]) -> tuple[Iterator[Row], int]:
-    """Return the rows of a log that are neither known nor before one that is, in order, and how many they are."""
-    if not known:
-        (count,) = log.connection.execute("SELECT count(*) FROM event").fetchone()
-        return _rows_in_pieces(log), count
+    """Return the rows of a log that are neither known nor before one that is, in order, and how many they are.
+
+    None is being read while one is sent: whoever reads keeps every hook from writing.
+    """
     new: list[tuple[int, str]] = []
     cursor = log.connection.execute("SELECT seq, id, parents, hash FROM event ORDER BY seq DESC, id DESC")
     for seq, name, parents, digest in cursor:
@@ -156,23 +153,6 @@ def _rows_to_push(log: Log, known: set[bytes]) -> tuple[Iterator[Row], int]:
             new.append((seq, name))
     named = (log.connection.execute(f"{ROW} WHERE (seq, id) = (?, ?)", one).fetchone() for one in new[::-1])
     return named, len(new)
-
-
-def _rows_in_pieces(log: Log) -> Iterator[Row]:
-    """Yield all rows in order. None is being read while one is sent: whoever reads keeps every hook from writing."""
-    after = None
-    while True:
-        piece, size = [], 0
-        with closing(rows_of(log, after)) as rows:
-            for row in rows:
-                piece.append(row)
-                size += len(row[PAYLOAD] or "")
-                if len(piece) == PIECE_EVENTS or size > PIECE_SIZE:
-                    break
-        if not piece:
-            return
-        yield from piece
-        after = piece[-1][SEQ], piece[-1][ID]
 
 
 def push_redaction(run: Run, project: str, address: Address, warn: Callable[[str], None]) -> bool:
@@ -238,7 +218,7 @@ Moved = Literal["fetched", "pushed"]
 
 
 def exchange_state(
-    remote: Remote, run: Run, note: Note, *, fetches: bool, pushes: bool, warn: Callable[[str], None]
+    remote: Remote, run: Run, note: SyncNote, *, fetches: bool, pushes: bool, warn: Callable[[str], None]
 ) -> Moved | None:
     """Exchange a run's state after its events; return what was done. Changes and writes the note.
 
@@ -248,60 +228,49 @@ def exchange_state(
         if not os.path.lexists(run.state_path):
             return "fetched" if fetches and not run.is_kept and _fetch_state(remote, run, note) else None
         return "pushed" if pushes and _push_state(remote, run, note) else None
-    except StateLeftOut as error:
+    except (ServerUnavailable, ServerRefused):
+        raise
+    except (LedgerError, RecursionError) as error:
         warn(f"the state.json of {run.run_id} is left out: {error}")
         return None
 
 
-class StateLeftOut(Exception):
-    """Why a state is neither fetched nor pushed."""
-
-
-def _fetch_state(remote: Remote, run: Run, note: Note) -> bool:
+def _fetch_state(remote: Remote, run: Run, note: SyncNote) -> bool:
     content = fetch_state(remote.server, remote.project, run.run_id)
     if content is None:
         return False
-    try:
-        with read_log(run) as log:
-            is_new = write_missing_state(run, content, log)
-    except LedgerError as error:
-        raise StateLeftOut(error) from error
-    _note_state(remote, run, note, content)
+    with read_log(run) as log:
+        is_new = write_missing_state(run, content, log)
+    _note_state(note, _digest_of(content))
     return is_new
 
 
-def _push_state(remote: Remote, run: Run, note: Note) -> bool:
+def _push_state(remote: Remote, run: Run, note: SyncNote) -> bool:
     """Push the state if it has changed here, or the server has lost it; return whether the server has taken it."""
-    try:
-        state = read_state(run).value
-        content = content_of(state)
-    except (LedgerError, RecursionError) as error:
-        raise StateLeftOut(error) from error
-    seconds = seconds_of(state.get("updated_at"))
-    at = "" if seconds is None else utc_text(seconds)
+    state = read_state(run).value
+    content, at = content_of(state), time_of(state)
+    digest = _digest_of(content)
     there = describe_state(remote.server, remote.project, run.run_id)
-    is_there = there is not None and there.digest.hex() == _digest_of(content)
+    is_there = there is not None and there.digest.hex() == digest
     if not is_there:
-        if there is not None and _digest_of(content) == note["state"]:
-            return False
-        if there is not None and at < there.at:
-            if seconds is None:
-                raise StateLeftOut("its updated_at is not a time with a zone")
+        if there is not None and (digest == note.state or at < there.at):
+            if not at and digest != note.state:
+                raise LedgerError("its updated_at is not a time with a zone")
             return False
         if len(content.encode()) > LARGEST:
-            raise StateLeftOut(f"it is larger than {LARGEST // 1024 // 1024} MB")
+            raise LedgerError(f"it is larger than {LARGEST // 1024 // 1024} MB")
         with read_log(run) as log:
             known = [name for (name,) in log.connection.execute("SELECT id FROM event WHERE type = 'event_redacted'")]
         if not put_state(remote.server, remote.project, run.run_id, content, at, writer_of(run.root), known):
-            raise StateLeftOut("the server has a redaction that is not fetched, or a newer state")
-    _note_state(remote, run, note, content)
+            raise LedgerError("the server has a redaction that is not fetched, or a newer state")
+    _note_state(note, digest)
     return not is_there
 
 
-def _note_state(remote: Remote, run: Run, note: Note, content: str) -> None:
-    if note["state"] != _digest_of(content):
-        note["state"] = _digest_of(content)
-        write_note(run.root, remote.key, run.run_id, note)
+def _note_state(note: SyncNote, digest: str) -> None:
+    if note.state != digest:
+        note.state = digest
+        note.save()
 
 
 def _digest_of(content: str) -> str:

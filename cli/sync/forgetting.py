@@ -7,13 +7,12 @@ from typing import NamedTuple
 
 from faber_ledger.cli.sync.carried import lock_sending, unavailable
 from faber_ledger.cli.sync.ref_intake import Warn, absorb_commit
-from faber_ledger.cli.sync.refs import LEDGER, SENT, Commit, Push, Remote, delete_refs, read, ref_name
-from faber_ledger.cli.sync.versions import STATE_PATH, fields_of
+from faber_ledger.cli.sync.refs import LEDGER, SENT, Push, Remote, delete_refs, read, ref_name
+from faber_ledger.cli.sync.versions import place_of
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.command_errors import GitFailed, ServerRefused
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
 from faber_ledger.ledger.foreign import event_ids
-from faber_ledger.runs.layouts import find_run_from
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.sent import Sent
@@ -78,7 +77,7 @@ def _fetch(remote: Remote, run: Run, tip: str, warn: Warn) -> tuple[Forgotten, s
             commit = next(commits)
             tip = commit.name if commit is not None else tip
             events = len(event_ids(commit.files.get(LEDGER, ""))) if commit is not None else 0
-            absorb_commit(_placed(run, commit), commit, remote_name, warn)
+            absorb_commit(place_of(run.root, run.run_id, commit), commit, remote_name, warn)
     except (LedgerError, sqlite3.Error, OSError) as error:
         why = error.message if isinstance(error, LedgerError) else str(error)
         return Forgotten(f"{events_shown(events)}, which this clone does not have: {why}", events), tip
@@ -86,8 +85,3 @@ def _fetch(remote: Remote, run: Run, tip: str, warn: Warn) -> tuple[Forgotten, s
     if absent:
         return Forgotten(f"{events_shown(events)}, {absent} of which this clone's log does not have", events), tip
     return Forgotten(f"{events_shown(events)}, all of them in this clone's log", events), tip
-
-
-def _placed(run: Run, commit: Commit | None) -> Run:
-    state = fields_of(commit.message).get(STATE_PATH, "") if commit is not None else ""
-    return find_run_from(run.root, run.run_id, state)

@@ -15,7 +15,7 @@ from faber_ledger.postgres.project import Remote
 from faber_ledger.recording.insertion import insert_passing
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.run import Run
-from faber_ledger.runs.synced import Note, write_note
+from faber_ledger.runs.synced import SyncNote
 
 Progress = Callable[[int, str], Callable[[int], object]]
 
@@ -37,50 +37,50 @@ class Taken(NamedTuple):
     conflicts: list[str]
 
 
-def take_new(remote: Remote, run: Run, note: Note, warn: Callable[[str], None], progress: Progress) -> Taken:
+def take_new(remote: Remote, run: Run, note: SyncNote, warn: Callable[[str], None], progress: Progress) -> Taken:
     """Insert what the server has new into the run's log, and write the note, which is changed.
 
     `progress` is called with the number of events and what is done with them, and returns what takes those done.
     Raises what the server and `insert_passing` raise.
     """
     server, project = remote.server, remote.project
-    count = count_events(server, project, run.run_id, note["position"])
-    if not count and not note["again"]:
+    count = count_events(server, project, run.run_id, note.position)
+    if not count and not note.again:
         return Taken(0, {}, [])
     advance = progress(2 * count, f"fetching {run.run_id}")  # each event is fetched, then inserted
-    before: Note = {**note}
+    before = note.position, note.again, note.roots
     # With the first events, all clones decide alike which of several are the run's.
-    asked = {*note["again"], *note["roots"]}
-    with closing(fetch_new(server, project, run.run_id, note["position"], asked, advance)) as fetched:
+    asked = {*note.again, *note.roots}
+    with closing(fetch_new(server, project, run.run_id, note.position, asked, advance)) as fetched:
         count -= fetched.new_count
         is_answered = all([hash_in(fetched.log, name) is not None for name in asked])
         taken = _insert(remote, run, note, fetched, warn)
         advance(fetched.new_count)
     if count > 0:
-        note.update({"position": before["position"], "again": before["again"], "roots": before["roots"]})
-        write_note(run.root, remote.key, run.run_id, note)
+        note.position, note.again, note.roots = before
+        note.save()
         raise absurd_answer("events_after", "fewer events than it has counted")
     if not is_answered:  # of an event that it had before, the server lied, then or now: all is asked again
-        note.update({"position": 0, "again": [], "roots": []})
+        note.position, note.again, note.roots = 0, (), ()
         everything = take_new(remote, run, note, warn, progress)
         return everything._replace(added=taken.added + everything.added)
     return taken
 
 
-def _insert(remote: Remote, run: Run, note: Note, fetched: Fetched, warn: Callable[[str], None]) -> Taken:
+def _insert(remote: Remote, run: Run, note: SyncNote, fetched: Fetched, warn: Callable[[str], None]) -> Taken:
     """Insert what was fetched, which is changed, into the log; note what does not enter, or not whole, to ask again."""
-    if not note["is_due"]:
-        note["is_due"] = True
-        write_note(run.root, remote.key, run.run_id, note)
-    absent = {name for name in note["again"] if hash_in(fetched.log, name) is None}
+    if not note.is_due:
+        note.is_due = True
+        note.save()
+    absent = {name for name in note.again if hash_in(fetched.log, name) is None}
     found = insert_passing(run, fetched.log, fetched.first_ids, warn)  # takes other runs' events out of it
     why = dict(found.dropped)
-    bare = _find_bare(run, {*note["again"], *fetched.bare, *why})
-    note["again"] = sorted(absent | fetched.doubled | {one.id for one in found.refused} | bare)
-    note["roots"] = [*dict.fromkeys([*note["roots"], *fetched.first_ids])]
-    if fetched.last is not None and fetched.last[0] > note["position"]:
-        note["position"], note["anchor"] = fetched.last[0], fetched.last
-    write_note(run.root, remote.key, run.run_id, note)
+    bare = _find_bare(run, {*note.again, *fetched.bare, *why})
+    note.again = sorted(absent | fetched.doubled | {one.id for one in found.refused} | bare)
+    note.roots = [*dict.fromkeys([*note.roots, *fetched.first_ids])]
+    if fetched.last is not None and fetched.last[0] > note.position:
+        note.position, note.anchor = fetched.last[0], fetched.last
+    note.save()
     left_out = {shown_id(one.id): one.why for one in found.refused if one.why != OTHER_CONTENT}
     left_out |= dict.fromkeys(fetched.doubled, DOUBLED)
     left_out |= {name: WITHOUT_PAYLOAD + (f": {why[name]}" if name in why else f", {UNEXPLAINED}") for name in bare}

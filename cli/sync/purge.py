@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import NamedTuple
 
 from faber_ledger.cli.sync.arrival import remote_of
@@ -36,8 +36,8 @@ def note_due(run: Run, event: str) -> None:
     """
     with suppress(LedgerError, OSError):
         top = top_of(run.root)
-        if top is not None and carries_refs(run.root):
-            _note_due(run, top, event, _stale_refs(run, top, event))
+        if top is not None:
+            _find_stale(run, top, event)
 
 
 def purge_refs(run: Run, event: str, warn: Warn) -> Purge:
@@ -86,31 +86,21 @@ def _forget_here(run: Run, top: str, event: str) -> None:
 
     What is being sent meanwhile was made before the redaction: its end is waited for, so that its note is there.
     """
-    if not carries_refs(run.root) and not refs_here(top, ref_name(run.run_id)):
-        return
-    note_due(run, event)
-    try:
-        with lock_sending(run.root):
-            _purge_here(run, top, event)
-    except Locked:
-        _purge_here(run, top, event)
+    with ExitStack() as stack:
+        if carries_refs(run.root):
+            with suppress(Locked):
+                stack.enter_context(lock_sending(run.root))
+        stale = _find_stale(run, top, event)
+        if stale:
+            delete_refs(top, stale)
 
 
-def _purge_here(run: Run, top: str, event: str) -> None:
-    stale = _stale_refs(run, top, event)
-    if carries_refs(run.root):
-        _note_due(run, top, event, stale)
-    if stale:
-        delete_refs(top, stale)
-
-
-def _stale_refs(run: Run, top: str, event: str) -> list[str]:
+def _find_stale(run: Run, top: str, event: str) -> list[str]:
+    """Return the refs here that may have the event, and note whether the remote's may."""
     refs = refs_here(top, ref_name(run.run_id))
-    return [ref for ref, commit in refs.items() if may_have_event(top, commit, event)]
-
-
-def _note_due(run: Run, top: str, event: str, stale: list[str]) -> None:
+    stale = [ref for ref, commit in refs.items() if may_have_event(top, commit, event)]
     sent = Sent(run)
-    if stale or not sent.commit or may_have_event(top, sent.commit, event):
+    if carries_refs(run.root) and (stale or not sent.commit or may_have_event(top, sent.commit, event)):
         sent.must_purge = True
         sent.save()
+    return stale

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from faber_ledger.cli.sync.refs import LEDGER, METADATA, SENT, STATE, Commit, delete_refs, ref_name
+from faber_ledger.cli.sync.refs import LEDGER, SENT, STATE, Commit, delete_refs, ref_name
 from faber_ledger.cli.sync.versions import FOLDER, RUN, digest_of, fields_of, is_state_due, state_of, time_of
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.encoding import PAYLOAD
 from faber_ledger.ledger.errors import LedgerError, NewerFormat
 from faber_ledger.ledger.file import check_file
-from faber_ledger.ledger.foreign import event_ids, open_untrusted
+from faber_ledger.ledger.foreign import event_ids
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import effective_redactions
-from faber_ledger.ledger.union import rows_named
+from faber_ledger.ledger.union import rows_in_file
 from faber_ledger.recording.insertion import write_blocks
 from faber_ledger.recording.server_state import content_of, replace_state
 from faber_ledger.runs.clone import lock_run
@@ -52,7 +51,7 @@ def absorb_commit(run: Run, commit: Commit | None, remote: str, warn: Warn, *, m
     sent = Sent(run)
     sent.remote, sent.commit, sent.heads, sent.events, sent.log = remote, checked.name, "", 0, None
     theirs = _usable_state(run, files.get(STATE), remote, warn)
-    sent.updated_at, sent.has_metadata, sent.problem = time_of(theirs), METADATA in files, ""
+    sent.updated_at, sent.problem = time_of(theirs), ""
     if LEDGER in files:
         with lock_run(run), open_run_log(run, warn) as opened:
             before = opened.log.count_events()
@@ -108,13 +107,7 @@ def _check_format(path: str, remote: str) -> None:
 def _has_redacted(log: Log, path: str) -> bool:
     """Return whether a fetched ledger has a payload that the log's redactions have removed."""
     gone = effective_redactions(log.connection)
-    if not gone:
-        return False
-    try:
-        with open_untrusted(path) as fetched:
-            return any([row[PAYLOAD] is not None for name in gone for row in rows_named(fetched, name)])
-    except (LedgerError, OSError, sqlite3.Error):
-        return False
+    return any([row[PAYLOAD] is not None for row in (gone and rows_in_file(path, gone)) or ()])
 
 
 def _usable_state(run: Run, path: str | None, remote: str, warn: Warn) -> dict[str, Any]:
@@ -141,7 +134,7 @@ def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], remote: str, warn:
     if not theirs:
         return ""
     others = digest_of(theirs)
-    if others == sent.digest:
+    if others == sent.here.digest:
         sent.note_shared(others)
         return ""
     if run.is_kept:
@@ -153,10 +146,10 @@ def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], remote: str, warn:
         if found == others:
             sent.note_shared(others)
         elif is_tracked(run.state_path) is not False:
-            sent.seen = sent.commit
+            sent.here.seen = sent.commit
             if time_of(theirs) >= time_of(ours):
                 warn(f"{run.run_id}: the state at {remote} is newer ({words}) than the one here, which git tracks")
-        elif found != sent.digest:
+        elif found != sent.here.digest:
             return _merge_state(run, sent, ours, theirs, warn)
         else:
             with read_log(run) as log:
@@ -165,7 +158,7 @@ def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], remote: str, warn:
                     sent.note_state(run)
                     return words or "without a status"
     except LedgerError as error:
-        if sent.digest:
+        if sent.here.digest:
             warn(f"{run.run_id}: the state at {remote} ({words}) is taken by a later sync: {error.message}")
     except RecursionError:
         pass  # our blocks are all that changes
@@ -173,8 +166,8 @@ def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], remote: str, warn:
 
 
 def _merge_state(run: Run, sent: Sent, ours: dict[str, Any], theirs: dict[str, Any], warn: Warn) -> str:
-    """Write the merge of two states that have both changed since `sent.base` (DECISIONS 54); return what it is."""
-    before = run_git("cat-file", "blob", f"{sent.base}:{STATE}", at=run.root).stdout if sent.base else b""
+    """Write the merge of two states that have both changed since `sent.here.base` (DECISIONS 54); return what it is."""
+    before = run_git("cat-file", "blob", f"{sent.here.base}:{STATE}", at=run.root).stdout if sent.here.base else b""
     merged = merge_states(before, content_of(ours).encode(), content_of(theirs).encode(), None)
     with read_log(run) as log:
         if not replace_state(run, merged.content.decode(), content_of(ours), log, warn):

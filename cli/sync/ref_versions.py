@@ -7,17 +7,15 @@ still: a host keeps such objects for a time that it alone knows.
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Callable, Collection, Iterator
+from typing import Any
 
 from faber_ledger.cli.sync.arrival import remote_of
 from faber_ledger.cli.sync.refs import FETCHED, LEDGER, SENT, read, ref_name
 from faber_ledger.cli.ui.words import events_shown, plural
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.encoding import PAYLOAD
-from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.ledger.foreign import open_untrusted
-from faber_ledger.ledger.union import rows_named
+from faber_ledger.ledger.union import rows_in_file
 from faber_ledger.ledger.verify import LogProblem
 from faber_ledger.runs.git_command import git, limit_answers, run_git
 from faber_ledger.runs.run import Run
@@ -45,28 +43,18 @@ def list_commits(top: str, tip: str) -> list[str]:
 
 def may_have_event(top: str, commit: str, name: str) -> bool:
     """Return whether a commit's ledger has an event, redacted or not; also if that ledger cannot be read."""
-    return _find(top, [commit], name, lambda row: row is not None, if_unreadable=True)
+    return any([rows is None or rows for rows in _rows_of(top, [commit], name)])
 
 
 def reaches_payload(top: str, tip: str, name: str) -> bool:
     """Return whether a ledger in a tip's history has the payload of an event."""
-    return _find(top, list_commits(top, tip), name, lambda row: row is not None and row[PAYLOAD] is not None)
+    return any([row[PAYLOAD] is not None for rows in _rows_of(top, list_commits(top, tip), name) for row in rows or ()])
 
 
-def _find(
-    top: str, commits: list[str], name: str, is_wanted: Callable[..., bool], *, if_unreadable: bool = False
-) -> bool:
+def _rows_of(top: str, commits: list[str], name: str) -> list[list[tuple[Any, ...]] | None]:
+    """Return an event's rows in each commit's ledger; None of one that cannot be read."""
     with read(top, commits) as versions:
-        for version in versions:
-            path = version.files.get(LEDGER, "") if version is not None else ""
-            try:
-                with open_untrusted(path) as log:
-                    if is_wanted(next(iter(rows_named(log, name)), None)):
-                        return True
-            except (LedgerError, OSError, sqlite3.Error):
-                if if_unreadable:
-                    return True
-    return False
+        return [rows_in_file(one.files.get(LEDGER, "") if one is not None else "", [name]) for one in versions]
 
 
 class RemoteHeads:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import Any
 
-from faber_ledger.cli.sync.refs import LARGEST, LEDGER, METADATA, STATE, Remote, read
+from faber_ledger.cli.sync.refs import LARGEST, METADATA, STATE, Commit, Remote, read
 from faber_ledger.files.text import one_line
 from faber_ledger.ledger.clock import seconds_of, utc_text
-from faber_ledger.ledger.disk import FileRefused, read_regular
 from faber_ledger.ledger.encoding import loads, sha256
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.ledger.log import Log
@@ -16,10 +16,11 @@ from faber_ledger.recording.server_state import content_of, metadata_content
 from faber_ledger.runs.active import Here
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.git import project_key
-from faber_ledger.runs.layouts import find_run
+from faber_ledger.runs.layouts import find_run, find_run_from
 from faber_ledger.runs.progress import current_phase
 from faber_ledger.runs.run import LONGEST_ID, Run
 from faber_ledger.runs.sent import Sent
+from faber_ledger.runs.set_aside import read_or_empty
 from faber_ledger.runs.state_file import parse_state, read_state
 from faber_ledger.runs.tree_note import shape_of
 
@@ -54,45 +55,35 @@ def fields_of(message: str) -> dict[str, str]:
     return {name: one_line(value, LONGEST.get(name, LONGEST_FIELD)) for name, value in pairs}
 
 
+def place_of(root: str, run_id: str, commit: Commit | None) -> Run:
+    """Return a run at the place that it has here, else at the one that a commit names."""
+    return find_run_from(root, run_id, fields_of(commit.message).get(STATE_PATH, "") if commit is not None else "")
+
+
 def files_to_send(remote: Remote, run: Run, sent: Sent, parent: str) -> tuple[dict[str, Any], dict[str, str | bytes]]:
     """Return the state and the metadata that go with the log: ours, or the remote's where that is newer and not taken.
 
     Where the run's files are not here, as on another branch, the remote's stay, too.
     """
-    files: dict[str, str | bytes] = {}
-    try:
-        state: dict[str, Any] = read_state(run).value
-    except LedgerError:
-        state = {}
-    if run.is_kept and parent:
-        state = {}  # this clone's copy of a state that this work tree lacks may be old
-    ours = state
-    metadata = None
-    try:
-        metadata = metadata_content(read_regular(run.metadata_path, LARGEST[METADATA]))
-    except (FileRefused, OSError):
-        pass
-    if metadata is not None:
-        files[METADATA] = metadata
-    is_newer = not state or (sent.base != parent and sent.updated_at >= time_of(state))
-    if parent and (is_newer or (sent.has_metadata and METADATA not in files)):
+    state: dict[str, Any] = {}
+    if not (run.is_kept and parent):  # this clone's copy of a state that this work tree lacks may be old
+        with suppress(LedgerError):
+            state = read_state(run).value
+    ours, there = state, dict[str, bytes]()
+    metadata = metadata_content(read_or_empty(run.metadata_path, LARGEST[METADATA]))
+    is_newer = not state or (sent.here.base != parent and sent.updated_at >= time_of(state))
+    if parent and (is_newer or metadata is None):
         with read(remote.top, [parent]) as commits:
-            commit = next(commits)
-            there = {
-                name: read_regular(path, LARGEST[name])
-                for name, path in (commit.files if commit else {}).items()
-                if name != LEDGER
-            }
-        metadata = metadata_content(there.get(METADATA, b""))
-        if metadata is not None:
-            files.setdefault(METADATA, metadata)
-        try:
-            state = parse_state(run, there.get(STATE, b"")).value if is_newer else state
-        except (LedgerError, RecursionError):
-            pass  # ours is better than one that nobody can read
+            found = next(commits)
+            paths = found.files if found is not None else {}
+            there = {name: read_or_empty(paths[name]) for name in (STATE, METADATA) if name in paths}
+    if is_newer and STATE in there:
+        with suppress(LedgerError, RecursionError):  # ours is better than one that nobody can read
+            state = parse_state(run, there[STATE]).value
+    metadata = metadata or metadata_content(there.get(METADATA, b""))
     if state and state is ours:
-        sent.digest = digest_of(state)
-    return state, files
+        sent.here.digest = digest_of(state)
+    return state, {METADATA: metadata} if metadata is not None else {}
 
 
 def state_of(path: str | None) -> dict[str, Any]:
@@ -123,8 +114,10 @@ def is_state_due(run: Run, sent: Sent) -> bool:
     try:
         state = read_state(run).value
         at = time_of(state)
-        if sent.base != sent.commit or not sent.digest:
+        if sent.here.base != sent.commit or not sent.here.digest:
             return at > sent.updated_at
-        return sent.state != shape_of(run.state_path) and digest_of(state) != sent.digest  # whatever its time is
+        return (
+            sent.here.state != shape_of(run.state_path) and digest_of(state) != sent.here.digest
+        )  # whatever its time is
     except (LedgerError, RecursionError):
         return False

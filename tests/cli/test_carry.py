@@ -226,25 +226,12 @@ def test_a_switch_back_leaves_a_ledger_of_a_newer_program(laptop: Project) -> No
     assert (laptop.root / LEDGER).read_bytes() == newer
 
 
-def test_who_stays_with_the_tree_gets_no_ledger_written(laptop: Project) -> None:
-    laptop.write(LEDGER, "")
-    laptop.faber("init", "--git-only", "--carry", "tree")
-    assert (laptop.root / LEDGER).read_bytes() == b""
-
-
 def test_init_reports_before_it_says_that_nobody_answers(laptop: Project) -> None:
     laptop.git("remote", "set-url", "origin", "../gone.git")
     done = laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send", "--fetch")
     assert (done.returncode, "next: commit" in done.stdout) == (13, True), done.stderr
     assert "this clone sends its ledgers to origin" in done.stderr
     assert laptop.faber("init", "--git-only", "--carry", "tree", "--fetch").returncode == 2
-
-
-def test_a_fetch_without_a_consent_changes_nothing(laptop: Project) -> None:
-    (laptop.root / ".fractary/.gitattributes").unlink()
-    done = laptop.faber("init", "--git-only", "--fetch")
-    assert (done.returncode, "exchanges no ledgers" in done.stderr) == (1, True)
-    assert not (laptop.root / ".fractary/.gitattributes").exists()
 
 
 def test_a_project_that_ignores_states_switches_back(laptop: Project) -> None:
@@ -284,14 +271,6 @@ def test_a_repeated_init_keeps_the_agreed_remote(laptop: Project, tmp_path: Path
     assert (laptop.root / ".git/faber-ledger/carry.json").read_bytes() == agreed
     laptop.git("remote", "remove", "team")
     assert "'team' is not a remote that can be used" in laptop.faber("init", "--git-only", "--carry", "refs").stderr
-
-
-def test_a_consent_left_after_a_colleagues_switch_is_named(laptop: Project) -> None:
-    laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
-    laptop.write(".fractary/faber/ledger.json", json.dumps({**settings(laptop), "carry": "tree"}))
-    left = "this clone's consent to send ledgers to origin is left, and not used"
-    assert left in laptop.faber("init", "--git-only").stderr
-    assert left not in laptop.faber("init", "--git-only", "--carry", "tree").stderr
 
 
 def test_without_a_terminal_a_note_names_the_option_once(laptop: Project) -> None:

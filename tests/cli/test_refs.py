@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.carried import SENT, SETTINGS, CarriedClone
+from support.carried import SENT, SETTINGS, CarriedClone, path_with_script
 from support.clones import RUN
 from support.command import COMMAND
 from support.layouts import LAYOUTS
@@ -59,13 +59,6 @@ def test_no_secret_of_metadata_is_sent(one: CarriedClone, metadata: str, sent: b
     assert PASSWORD.encode() not in content
 
 
-def test_what_is_sent_is_said_once(one: CarriedClone) -> None:
-    one.sync()
-    heads = one.origin.heads()
-    assert one.sync().stdout == "nothing new at origin\n"
-    assert one.origin.heads() == heads
-
-
 def test_a_commit_is_a_child_of_the_remotes_head(one: CarriedClone) -> None:
     one.sync()
     first = one.origin.heads()[RUN]
@@ -81,13 +74,6 @@ def test_a_commit_is_a_child_of_the_remotes_head(one: CarriedClone) -> None:
     one.sync()
     assert one.origin.git("rev-list", "--parents", "-1", SENT + RUN).split()[1:] == [theirs]
     assert one.origin.ids() == one.log_ids() | two.log_ids() == one.log_ids()
-
-
-def test_a_state_alone_is_sent_too(one: CarriedClone) -> None:
-    one.sync()
-    one.change(updated_at="2027-01-01T00:00:00Z", status="completed")
-    assert one.sync().stdout == f"{RUN}: its state sent to origin\n"
-    assert json.loads(one.origin.content("state.json"))["status"] == "completed"
 
 
 def test_a_remotes_newer_state_stays_there(one: CarriedClone) -> None:
@@ -202,64 +188,29 @@ def test_two_clones_that_send_at_once_lose_nothing(one: CarriedClone) -> None:
     assert clients < one.clients()
 
 
-def overtake(one: CarriedClone, times: int) -> None:
-    """Let another clone be faster, each time this one has asked the remote."""
-    two = one.second("two")
-    two.sync()
-    folder = one.root.parent / "overtaking"
-    folder.mkdir()
-    git = folder / "git"
-    git.write_text(
-        f"""#!/bin/sh
-PATH=${{PATH#*:}}
-for word in "$@"; do
-  if [ "$word" = push ] && [ "$(cat {folder}/count)" != {times} ]; then
-    echo $(($(cat {folder}/count) + 1)) > {folder}/count
-    tree=$(git -C {one.origin.root} rev-parse {SENT}{RUN}^{{tree}})
-    commit=$(git -C {one.origin.root} commit-tree $tree -p {SENT}{RUN} -m x)
-    git -C {one.origin.root} update-ref {SENT}{RUN} $commit
-  fi
-done
-exec git "$@"
-"""
-    )
-    (folder / "count").write_text("0")
-    git.chmod(0o755)
-
-
 def test_what_a_faster_clone_completed_is_not_unsent(one: CarriedClone) -> None:
     one.sync()
     two = one.second("two")
     one.work("second")
-    log = one.private(RUN) / "log.db"
-    wrapper = one.root.parent / "wrapper"
-    wrapper.mkdir()
-    (wrapper / "git").write_text(
-        f"""#!/bin/sh
-PATH=${{PATH#*:}}
-for word in "$@"; do
-  if [ "$word" = push ] && [ ! -e {wrapper}/done ]; then
-    touch {wrapper}/done
-    {{
-      cd {one.origin.root}
-      tree=$({{ git ls-tree {SENT}{RUN} | grep -v ledger.db; printf '100644 blob %s\\tledger.db\\n' \\
-        "$(git hash-object -w {log})"; }} | git mktree)
-      message=$(git log -1 --format=%B {SENT}{RUN})
-      git update-ref {SENT}{RUN} "$(git commit-tree $tree -p {SENT}{RUN} -m "$message")"
-      cd {one.root}
-    }} > /dev/null
-  fi
-done
-exec git "$@"
-"""
-    )
-    (wrapper / "git").chmod(0o755)
-    said = one.sync(path=f"{wrapper}:{one.environment['PATH']}").stdout
-    assert (wrapper / "done").exists()
-    assert "not sent" not in said
+    script = f"""
+    cd {one.origin.root}
+    tree=$({{ git ls-tree {SENT}{RUN} | grep -v ledger.db
+      printf '100644 blob %s\\tledger.db\\n' "$(git hash-object -w {one.log})"; }} | git mktree)
+    message=$(git log -1 --format=%B {SENT}{RUN})
+    git update-ref {SENT}{RUN} "$(git commit-tree $tree -p {SENT}{RUN} -m "$message")"
+    """
+    assert "not sent" not in one.sync(path=path_with_script(one, "push", script)).stdout
     assert "not sent" not in one.faber("status").stdout
+    assert {*one.origin.git("log", "--format=%cn", SENT + RUN).splitlines()} > {"faber-ledger"}
     assert one.origin.ids() == one.log_ids()
     assert two.sync().returncode == 0
+
+
+def put_another(one: CarriedClone, parent: str) -> str:
+    """Return a script that puts another commit with the same files onto the ref."""
+    git = f"git -C {one.origin.root}"
+    message = f'"$({git} log -1 --format=%B {SENT}{RUN})"'
+    return f"{git} update-ref {SENT}{RUN} $({git} commit-tree {SENT}{RUN}^{{tree}} {parent} -m {message})"
 
 
 def test_a_ref_that_is_replaced_during_the_fetch_is_read(one: CarriedClone) -> None:
@@ -269,26 +220,9 @@ def test_a_ref_that_is_replaced_during_the_fetch_is_read(one: CarriedClone) -> N
     two.sync()
     two.work("by two")
     two.sync()
-    wrapper = one.root.parent / "wrapper"
-    wrapper.mkdir()
-    (wrapper / "git").write_text(
-        f"""#!/bin/sh
-PATH=${{PATH#*:}}
-for word in "$@"; do
-  if [ "$word" = fetch ] && [ ! -e {wrapper}/done ]; then
-    touch {wrapper}/done
-    message=$(git -C {one.origin.root} log -1 --format=%B {SENT}{RUN})
-    commit=$(git -C {one.origin.root} commit-tree {SENT}{RUN}^{{tree}} -m "$message")
-    git -C {one.origin.root} update-ref {SENT}{RUN} $commit
-  fi
-done
-exec git "$@"
-"""
-    )
-    (wrapper / "git").chmod(0o755)
     one.work("second")
-    one.sync(path=f"{wrapper}:{one.environment['PATH']}")
-    assert (wrapper / "done").exists()
+    one.sync(path=path_with_script(one, "fetch", put_another(one, "")))
+    assert int(one.origin.git("rev-list", "--count", SENT + RUN)) == 2
     assert "by two" in one.clients()
     assert one.origin.ids() == one.log_ids()
 
@@ -296,9 +230,9 @@ exec git "$@"
 @pytest.mark.parametrize(("times", "code"), [(4, 0), (5, 14)])
 def test_a_faster_clone_is_answered_five_times(one: CarriedClone, times: int, code: int) -> None:
     one.sync()
-    overtake(one, times)
     one.work("second")
-    said = one.sync(code=code, path=f"{one.root.parent / 'overtaking'}:{one.environment['PATH']}").stdout
+    faster = path_with_script(one, "push", put_another(one, f"-p {SENT}{RUN}"), times)
+    said = one.sync(code=code, path=faster).stdout
     assert ("other clones were faster, five times" in said) == bool(code)
     one.sync()
     assert one.origin.ids() == one.log_ids()
@@ -312,22 +246,7 @@ def test_a_killed_exchange_loses_nothing(one: CarriedClone, verb: str) -> None:
     two.work("by two")
     two.sync()
     one.work("by one")
-    folder = one.root.parent / "killing"
-    folder.mkdir()
-    git = folder / "git"
-    git.write_text(
-        f"""#!/bin/sh
-PATH=${{PATH#*:}}
-git "$@"
-code=$?
-for word in "$@"; do
-  if [ "$word" = {verb} ]; then kill -9 $PPID; fi
-done
-exit $code
-"""
-    )
-    git.chmod(0o755)
-    one.sync(code=-9, path=f"{folder}:{one.environment['PATH']}")
+    one.sync(code=-9, path=path_with_script(one, verb, 'git "$@"; kill -9 $PPID'))
     one.sync()
     assert {"by one", "by two"} <= one.clients()
     assert one.origin.ids() == one.log_ids()
@@ -429,15 +348,6 @@ def test_a_remote_that_is_away_does_not_stop_the_server(one: CarriedClone) -> No
     errors = one.sync("--url", "postgresql://127.0.0.1:1/nowhere", code=13).stderr
     assert "the exchange with origin failed: `git ls-remote` failed" in errors
     assert "127.0.0.1:1" in errors
-
-
-def test_a_clone_that_never_agreed_sends_nothing_and_says_so(one: CarriedClone) -> None:
-    (one.root / ".git/faber-ledger/carry.json").unlink()
-    one.work("second")
-    assert "hint: run `faber-ledger init --carry refs` to agree to it" in one.sync(code=1).stderr
-    assert one.origin.heads() == {}
-    assert "not sent" in one.start_line()
-    assert one.call(str(COMMAND), "run", "list", "--remote").returncode == 1
 
 
 def test_a_run_that_is_only_at_the_remote_comes_by_name(one: CarriedClone) -> None:

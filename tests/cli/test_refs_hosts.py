@@ -65,16 +65,12 @@ def test_a_mirrors_push_deletes_the_refs_and_the_next_sync_restores_them(one: Ca
     assert one.origin.has(one, "shop-1")
 
 
-def test_a_push_url_of_another_repository_is_said_once(one: CarriedClone) -> None:
+def test_a_push_url_of_another_repository_is_said(one: CarriedClone) -> None:
     other = Origin.made(one.root.parent / "other.git")
     one.git("config", "remote.origin.pushurl", str(other.root))
     one.sync()
     one.work("second")
-    done = one.sync(code=14)
-    assert done.stdout == f"{RUN}: not sent: the push URL of origin is another repository than its URL\n"
-    assert "hint: see `git remote -v`" in done.stderr
-    assert "not sent" in one.start_line()
-    assert "the push URL of origin is another repository" in one.faber("status").stdout
+    assert "or the remote's push URL is another repository than its URL" in one.sync(code=14).stdout
     one.git("config", "remote.origin.url", str(other.root))
     one.sync()
     assert other.has(one)
@@ -84,13 +80,6 @@ def test_a_push_url_of_the_same_repository_is_used(one: CarriedClone) -> None:
     one.git("config", "remote.origin.pushurl", f"file://{one.origin.root}")
     two = one.second("two")
     exchange(one, two)
-
-
-def test_a_remote_that_is_gone_is_said(one: CarriedClone) -> None:
-    one.sync()
-    one.git("remote", "remove", "origin")
-    one.work("second")
-    assert "'origin' does not appear to be a git repository" in one.sync(code=13).stderr
 
 
 def test_a_mended_repository_sends_again(one: CarriedClone) -> None:
@@ -311,7 +300,7 @@ def test_a_sending_starts_at_most_three_gits_besides_the_push(one: CarriedClone)
     one.work("second")
     started = count_git(one, "sync")
     assert one.origin.has(one)
-    assert started == ["ls-remote", "fast-import", "push"]
+    assert started == ["ls-remote", "cat-file", "fast-import", "push"]
     assert count_git(one, "sync") == ["ls-remote"]
     two = one.second("two")
     two.sync()

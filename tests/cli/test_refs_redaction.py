@@ -142,15 +142,6 @@ def test_other_clones_follow_and_lose_no_unsent_event(team: Team) -> None:
         assert SECRET in aside.read_text()
 
 
-def test_a_clone_that_sent_before_drops_its_own_ref_too(team: Team) -> None:
-    add(team.bob, "from Bob")
-    sync(team.bob)
-    redact(team.ann, note_id(team.ann))
-    sync(team.ann)
-    sync(team.bob)  # which has nothing to send
-    assert payloads_reached(team.bob) == {OTHER}
-
-
 def test_a_remote_that_is_away_gets_it_by_the_next_sync(team: Team) -> None:
     away = team.remote.rename(team.remote.with_name("away.git"))
     said = redact(team.ann, note_id(team.ann))
@@ -168,12 +159,6 @@ def test_a_remote_that_is_away_gets_it_by_the_next_sync(team: Team) -> None:
     assert payloads_reached(team.ann) == payloads_reached(team.ann, *AT_REMOTE) == {OTHER}
     assert commits_at_remote(team.ann) == 1
     assert "meanwhile" in texts(team.ann)
-
-
-def test_a_remote_that_replaces_no_branch_replaces_the_ref(team: Team) -> None:
-    at_remote(team.ann, "config", "receive.denyNonFastForwards", "true")  # git heeds it for branches alone
-    redact(team.ann, note_id(team.ann))
-    assert payloads_reached(team.ann, *AT_REMOTE) == {OTHER}
 
 
 def replace_no_ref(team: Team) -> Path:
@@ -292,16 +277,6 @@ def test_a_redaction_waits_for_what_is_being_sent(team: Team) -> None:
     assert commits_at_remote(team.ann) == 1
 
 
-def test_a_sending_that_was_killed_before_it_was_noted_counts(team: Team) -> None:
-    add(team.ann, f"again: {SECRET}")
-    note = team.ann.private / "sent.json"
-    before = note.read_bytes()
-    sync(team.ann)
-    note.write_bytes(before)
-    redact(team.ann, note_id(team.ann, "again"))
-    assert commits_at_remote(team.ann) == 1
-
-
 @pytest.mark.parametrize("lock", ["sending", "run"])
 def test_an_interrupted_redaction_is_due_at_the_remote(team: Team, lock: str) -> None:
     path = team.ann.root / ".git/faber-ledger/sending.lock" if lock == "sending" else team.ann.private / "lock"
@@ -402,12 +377,3 @@ def test_verify_misses_an_event_that_only_a_ref_has(team: Team) -> None:
     assert team.ann.faber("project", team.ann.run_id).returncode == 0
     assert len(team.ann.recorded) == count
     verify(team.ann)
-
-
-def test_verify_asks_a_silent_remote_once_for_all_runs(team: Team) -> None:
-    assert team.ann.faber("run", "start", "--work-id", "9", "--run-id", "another-9", "--yes").returncode == 0
-    add(team.ann, "in another run")
-    team.remote.rename(team.remote.with_name("away.git"))
-    found = team.ann.faber("verify", "--git", "--all").stdout
-    assert found.count("origin does not answer") == 1
-    assert found.count(": sound\n") == 2

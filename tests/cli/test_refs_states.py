@@ -75,16 +75,6 @@ def test_a_push_alone_merges_before_it_sends(one: CarriedClone) -> None:
     assert (sent["work_id"], sent["current_phase"]) == ("ours", "evaluate")
 
 
-def test_a_session_here_does_not_keep_an_older_state(one: CarriedClone) -> None:
-    two = bring(one)
-    two.work("on the desktop")
-    advance(one)
-    one.sync()
-    two.sync()
-    assert two.state["current_phase"] == "evaluate"
-    assert len(two.state["sessions"]["session_history"]) == 2
-
-
 def test_states_that_both_clones_have_changed_are_merged(one: CarriedClone) -> None:
     """An older clone's state, although it was changed last, takes no completed phase away (DECISIONS 54)."""
     phases = [{"phase_name": name, "status": "pending"} for name in ("frame", "architect", "build")]
@@ -103,16 +93,6 @@ def test_states_that_both_clones_have_changed_are_merged(one: CarriedClone) -> N
         assert [phase["status"] for phase in clone.state["phases"]] == ["completed"] * 3
         assert clone.state["note"] == "theirs"
         assert "nothing new" in clone.sync().stdout
-
-
-def test_a_completed_run_stays_completed_whoever_writes_last(one: CarriedClone) -> None:
-    two = bring(one)
-    one.change(status="completed", updated_at=LATER)
-    two.change(current_phase="evaluate", updated_at=LATEST)
-    two.sync()
-    one.sync()
-    two.sync()
-    assert [clone.state["status"] for clone in (one, two)] == ["completed", "completed"]
 
 
 def test_the_next_start_says_what_the_background_has_merged(one: CarriedClone) -> None:

@@ -61,7 +61,7 @@ def test_a_sync_that_leaves_a_delivery_waiting_says_so_and_ends_with_1(team: Tea
 def test_without_its_notes_a_clone_compares_all_and_doubles_nothing(team: Team) -> None:
     first = team.clones[0]
     team.synced(first)
-    for note in (first.root / ".git" / "faber-ledger" / "sync").iterdir():
+    for note in (first.root / ".git" / "faber-ledger" / "sync").rglob("*.json"):
         note.unlink()
     assert team.synced(first) == {
         "run_id": RUN,

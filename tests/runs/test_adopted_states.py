@@ -352,17 +352,3 @@ def test_every_byte_of_the_other_keys_stays(tmp_path: Path, form: Callable[[str]
     assert ("\r\n" in after) is ("\r\n" in text)
     assert "\n" not in after.replace("\r\n", "") or "\r\n" not in text
     project.assert_projected()
-
-
-def test_a_run_in_the_older_layout_is_adopted_where_it_is(tmp_path: Path) -> None:
-    project = spec_project(tmp_path)
-    older = project.root / ".fractary" / "faber" / "runs" / SPEC_RUN
-    older.parent.mkdir()
-    project.run.rename(older)
-    project.active_path.rename(older.parent / ".active-run-id")
-    project.run, project.state_path, project.ledger_path = older, older / "state.json", older / "ledger.db"
-    assert project.deliver(START).packet
-    assert len(project.history) == 3
-    assert project.in_context == ["workflow-state", "orchestration-protocol"]
-    assert not (project.root / ".fractary" / "runs" / SPEC_RUN).exists()
-    project.assert_projected()

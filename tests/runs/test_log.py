@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.command import COMMAND
 from support.forging import forge
+from support.program import path_with_program
 from support.project import Project
 
 from faber_ledger.runs.run import Run
@@ -77,6 +78,39 @@ def test_no_git_command_takes_an_event_away(project: Project, act: list[str]) ->
     if project.state_path.exists():
         assert ids_in(project.ledger_path) == after
         assert verify(project).returncode == 0
+
+
+def commit(project: Project) -> None:
+    project.git("add", "--all")
+    project.git("commit", "--quiet", "-m", "Work")
+
+
+def test_without_log_and_file_a_run_goes_on_from_the_commit(project: Project) -> None:
+    before = ids_in(project.ledger_path)
+    shutil.rmtree(Path(run_of(project).log_path).parent)
+    project.ledger_path.unlink()
+    note(project, "after it")
+    assert ids_in(project.ledger_path)[: len(before)] == before
+
+
+def test_a_copied_and_a_moved_clone_go_on_with_their_logs(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", path_with_program())  # git finds the drivers
+    assert project.faber("init", "--git-only", "--no-pre-commit").returncode == 0
+    copied, moved = Project(tmp_path / "copied"), Project(tmp_path / "moved")
+    shutil.copytree(project.root, copied.root, symlinks=True)
+    note(project, "in the first")
+    note(copied, "in the copy")
+    project.root.rename(moved.root)
+    note(moved, "after it was moved")
+    commit(moved)
+    commit(copied)
+    copied.git("pull", "--quiet", "--no-rebase", str(moved.root), "HEAD")
+    note(copied, "after the pull")
+    ids = ids_in(copied.ledger_path)
+    assert len(ids) == len({*ids}) == len(ids_in(moved.ledger_path)) + 2
+    assert verify(copied).returncode == 0
 
 
 def put_a_link(path: Path) -> None:

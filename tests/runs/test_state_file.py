@@ -14,7 +14,6 @@ import pytest
 from support.command import COMMAND
 from support.project import RUN, Project, spec_state, usual_state
 
-from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.errors import StateNotWritten
 from faber_ledger.projections.fold import blocks_of
 from faber_ledger.runs import state_write
@@ -49,27 +48,6 @@ def mode_of(path: Path) -> int:
 
 
 # What stays
-
-
-def test_every_other_key_keeps_its_value_its_place_and_its_bytes(tmp_path: Path) -> None:
-    text = (
-        '{"zeta":  1.50,\n\n "run_id": "'
-        + RUN
-        + '", "workflow_id": "fractary-faber:default",\t"status":"in_progress",\n'
-        ' "note": "\\u00e4 \\/ \\ud83d\\ude00", "context_metadata": {"reload_count":  2},\n'
-        ' "sessions": {"current_session_id": "claude-session-20260105-143022-abc123"},\n'
-        ' "big": 123456789012345678901234567890, "last":[ ]}\r\n'
-    )
-    project = Project.made(tmp_path / "project", text)
-    assert project.faber("session-save").returncode == 0
-    before, after = JsonText(text), JsonText(project.state_path.read_bytes().decode())
-    assert list(after.value) == list(before.value)
-    for name, (start, end) in before.spans.items():
-        if name != "sessions":
-            assert after.text[slice(*after.spans[name])] == text[start:end]
-    assert after.text.startswith(text[: before.spans["sessions"][0]])
-    assert after.text.endswith(text[before.spans["sessions"][1] :])
-    assert after.value["sessions"]["session_history"][0]["end_reason"] == "manual"
 
 
 def test_unchanged_blocks_leave_the_file_alone(project: Project) -> None:

@@ -36,7 +36,7 @@ def agree(root: Path, remote: str = "origin", *, auto: bool = False) -> None:
     asked = ["git", "-C", str(root), "rev-parse", "--path-format=absolute", "--git-common-dir"]
     common = Path(subprocess.run(asked, check=True, capture_output=True, text=True).stdout.rstrip("\n"))
     (common / "faber-ledger").mkdir(exist_ok=True)
-    (common / "faber-ledger/carry.json").write_text(json.dumps({"remote": remote, "auto": auto}))
+    (common / "faber-ledger/carry.json").write_text(json.dumps({"remote": remote, "is_automatic": auto}))
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
@@ -243,6 +243,25 @@ class CarriedClone(Clone):
 
     def refs(self, prefix: str = "refs") -> str:
         return self.git("for-each-ref", "--format=%(refname) %(objectname)", prefix)
+
+
+def path_with_script(clone: CarriedClone, verb: str, script: str, times: int = 1) -> str:
+    """Return a search path with a git that runs a shell script first, the first times that it is asked for a verb."""
+    folder = make_folder()
+    (folder / "git").write_text(
+        f"""#!/bin/sh
+PATH=${{PATH#*:}}
+for word in "$@"; do
+  if [ "$word" = {verb} ] && [ "$(ls {folder} | wc -l)" -le {times} ]; then
+    mktemp {folder}/done.XXXXXX > /dev/null
+    ({script}) > /dev/null
+  fi
+done
+exec git "$@"
+"""
+    )
+    (folder / "git").chmod(0o755)
+    return f"{folder}:{clone.environment['PATH']}"
 
 
 def count_git(clone: CarriedClone, *arguments: str) -> list[str]:
