@@ -20,6 +20,7 @@ IN_STRING = r'(?:[^"\\]|\\.)*'
 SUMMARY_OF_ROLLOUT = re.compile(rf'"type":"compacted","payload":\{{"message":("{IN_STRING}")')
 BEFORE_SUMMARY = "to assist with your own analysis:\n"
 COMPRESSED = re.compile(r'"timestamp":"([^"\\]+)","type":"info","content":"(Context compressed from |")')
+REPLACED = '{"$set":{"messages":'
 SNAPSHOT, SNAPSHOT_END = "<state_snapshot>", "</state_snapshot>"
 CHECKPOINT = re.compile(r"(\d+)-.+\.md")
 
@@ -44,12 +45,15 @@ def read_checkpoint(path: str, since: float) -> str | None:
 
 
 def read_snapshot(path: str, since: float) -> str | None:
-    """Gemini: the history that replaces the earlier one has the summary, and a message follows it."""
+    """Gemini: the history that replaces the earlier one has the summary, and a message is the next line."""
     end = _read_end(path, LARGEST_END)
     found = [*COMPRESSED.finditer(end)]
     if not found or (seconds_of(found[-1][1]) or 0) < int(since):
         return None
-    before, has_end, _ = end[: found[-1].start()].rpartition(SNAPSHOT_END)
+    replaced = end[: found[-1].start()].split("\n")[-2:-1]
+    if not replaced or not replaced[0].startswith(REPLACED):
+        return None  # a compression that failed, or a longer history
+    before, has_end, _ = replaced[0].rpartition(SNAPSHOT_END)
     _, has_beginning, said = before.rpartition(SNAPSHOT)
     return str(loads(f'"{said}"')) if has_end and has_beginning else None
 

@@ -26,7 +26,7 @@ class SetUp:
     `in_project` is the file in a project, and `in_folder` the one in the user's folder of the agent: `folder` in the
     home, or what the variable `moved_by` names. `hooks` are the agent's events, each with our name of the hook and its
     time-out in seconds; the agent counts `in_second` to a second. `empty` is a file without hooks, and an entry of one
-    that `is_flat` is the handler itself. `then` is what the user does next, and `again` what makes the agent find a
+    that `is_flat` is the handler itself; one that `is_named` is shown by our name, not by its command. `then` is what the user does next, and `again` what makes the agent find a
     program that was not on PATH.
     """
 
@@ -43,6 +43,7 @@ class SetUp:
         in_second: int = 1,
         empty: str = "{}\n",
         is_flat: bool = False,
+        is_named: bool = False,
     ) -> None:
         self.in_project = in_project
         self.folder = folder
@@ -54,6 +55,7 @@ class SetUp:
         self.in_second = in_second
         self.empty = empty
         self.is_flat = is_flat
+        self.is_named = is_named
 
 
 class Agent:
@@ -210,6 +212,7 @@ AGENTS = {
                 "SessionEnd": ("session-end", 15),
             },
             in_second=1_000,
+            is_named=True,
             then="Gemini reads its hooks when it starts, and names them in a warning once: start a new session of it",
             again="start gemini again",
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, islice
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypeAlias, TypedDict
 
 from faber_ledger.ledger.encoding import COLUMNS, decode_row
 from faber_ledger.ledger.errors import IntegrityError
@@ -60,21 +60,18 @@ class FleetRun(TypedDict):
     last_event: LastEvent
 
 
-class _Newest(NamedTuple):
-    project: str
-    run_id: str
-    event: LastEvent
+Newest: TypeAlias = tuple[str, str, LastEvent]  # a project, a run in it, and its newest event
 
 
 def find_runs(server: Server, wanted: Wanted) -> Iterator[FleetRun]:
     """Yield the runs that are wanted, that with the newest event first; raises as `Server.transaction`."""
-    newest: list[_Newest] = []
+    newest: list[Newest] = []
     for project in wanted.projects:
         with server.transaction() as connection:
             for run_id, name, kind, at, writer in ask(connection, "newest_of_runs", NEWEST, project=project):
                 last: LastEvent = {"id": name, "type": kind, "at": at, "writer": writer}
-                newest.append(_Newest(project, run_id, last))
-    newest.sort(key=lambda one: (one.event["id"], one.project, one.run_id), reverse=True)
+                newest.append((project, run_id, last))
+    newest.sort(key=lambda one: (one[2]["id"], *one[:2]), reverse=True)
     rest = iter(newest)
     while page := list(islice(rest, PAGE)):
         yield from [run for run in _read_page(server, page) if _is_wanted(run, wanted)]
@@ -88,21 +85,20 @@ def _is_wanted(run: FleetRun, wanted: Wanted) -> bool:
     return wanted.machine is None or wanted.machine in (*run["machines"], *run["writers"])
 
 
-def _read_page(server: Server, page: Sequence[_Newest]) -> Iterator[FleetRun]:
+def _read_page(server: Server, page: Sequence[Newest]) -> Iterator[FleetRun]:
     """Yield these runs, with their sessions and what their newest state says."""
     found: dict[tuple[str, str], list[Recorded]] = {}
     states: dict[tuple[str, str], dict[str, Any]] = {}
-    for project in {one.project for one in page}:
-        asked: dict[str, Any] = {"project": project, "runs": [one.run_id for one in page if one.project == project]}
+    for project in {project for project, _, _ in page}:
+        asked: dict[str, Any] = {"project": project, "runs": [run_id for of, run_id, _ in page if of == project]}
         with server.transaction() as connection:
             rows = ask(connection, "session_events", {"run_id": str, **OF_SESSIONS}, **asked)
             for run_id, of_run in groupby(rows, key=lambda row: row[0]):
                 found[project, run_id] = _decode([row[1:] for row in of_run])
             for run_id, state in ask(connection, "newest_states", {"run_id": str, "state": (dict, NONE)}, **asked):
                 states[project, run_id] = state or {}
-    for one in page:
-        key = one.project, one.run_id
-        yield _summarize(one, found.get(key, []), states.get(key, {}))
+    for project, run_id, last in page:
+        yield _summarize(project, run_id, last, found.get((project, run_id), []), states.get((project, run_id), {}))
 
 
 def _decode(rows: Sequence[tuple[Any, ...]]) -> list[Recorded]:
@@ -116,26 +112,28 @@ def _decode(rows: Sequence[tuple[Any, ...]]) -> list[Recorded]:
     return events
 
 
-def _summarize(newest: _Newest, events: Sequence[Recorded], state: dict[str, Any]) -> FleetRun:
+def _summarize(
+    project: str, run_id: str, last: LastEvent, events: Sequence[Recorded], state: dict[str, Any]
+) -> FleetRun:
     blocks, compactions = fold(events), Compactions()
     sessions = list(summarize_sessions(blocks, Agents(events)))
     names = [session["hostname"] for session in sessions if isinstance(session["hostname"], str)]
     machines = [name for name in names if name != REDACTED]
     return {
-        "project": newest.project,
-        "run_id": newest.run_id,
+        "project": project,
+        "run_id": run_id,
         "work_id": _text(state.get("work_id")) or _newest_of(events, "work_id"),
         "status": _text(state.get("status")),
         "phase": _text(state.get("current_phase")) or _newest_of(events, "phase"),
         "machine": machines[-1] if machines else None,
         "agent": sessions[-1]["agent"] if sessions else None,
         "machines": sorted(set(machines)),
-        "writers": sorted({newest.event["writer"], *[recorded["writer"] for recorded in events]}),
+        "writers": sorted({last["writer"], *[recorded["writer"] for recorded in events]}),
         "sessions": len(session_history(blocks)),
         "open_sessions": open_sessions(blocks),
         "abandoned": sum([session["end_reason"] == "abandoned" for session in sessions]),
         "compactions": sum([compactions.is_new(dict(recorded["event"])) for recorded in events]),
-        "last_event": newest.event,
+        "last_event": last,
     }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 
-from faber_ledger.ledger.clock import is_event_id, utc_text
+from faber_ledger.ledger.clock import LATEST, is_event_id
 from faber_ledger.ledger.disk import OWN, FileRefused, fcntl, is_hex_id, make_private, open_regular, remove
 from faber_ledger.ledger.encoding import dumps, loads
 from faber_ledger.ledger.event_types import ENVIRONMENT, EVENT_TYPES, has_required
@@ -295,12 +295,9 @@ def is_arrival(found: Any) -> bool:
     """Return whether a value is what a hook of this version writes, so that it becomes only facts of a hook."""
     if not (type(found) is dict and {"checkout", "seen"} <= found.keys() and _has(found, ARRIVAL | _or_none(found))):
         return False
-    try:
-        utc_text(found["at"])
-    except (ValueError, OverflowError, OSError):
-        return False
     return (
         found["inbox"] == VERSION
+        and _is_time(found["at"])
         and found["hook"] in HOOKS
         and is_event_id(found["id"])
         and is_hex_id(found["salt"])
@@ -312,14 +309,14 @@ def is_arrival(found: Any) -> bool:
 
 def is_left(found: Any) -> bool:
     """Return whether a value is what a command of this version leaves, so that it becomes only facts of a command."""
-    if not (_has(found, LEFT) and found["inbox"] == VERSION and is_event_id(found["id"])):
-        return False
-    try:
-        utc_text(found["at"])
-    except (ValueError, OverflowError, OSError):
+    if not (_has(found, LEFT) and found["inbox"] == VERSION and is_event_id(found["id"]) and _is_time(found["at"])):
         return False
     facts = found["facts"]
     return all([_is_fact(fact, FACT) and is_event_id(fact["id"]) and is_hex_id(fact["salt"]) for fact in facts])
+
+
+def _is_time(seconds: float) -> bool:
+    return 0 <= seconds <= LATEST
 
 
 def _is_fact(fact: Any, shape: dict[str, Any]) -> bool:

@@ -127,7 +127,7 @@ def facts_of(arrival: Arrival, view: View, writer: str, loads: list[Draft] | Non
         return decided
     caller = _caller_of(arrival, writer)
     delivery: Delivery = {"hook": arrival["hook"], "digest": arrival["digest"], "pid": arrival["pid"]}
-    is_repeated = is_repeat(view, caller, delivery)
+    is_repeated = is_repeat(view, caller, delivery) or _is_second_start(arrival, view, caller)
     if changes_nothing(arrival, view.blocks):
         return Decided(is_repeated=is_repeated)
     if is_repeated and is_finished(arrival) and not open_sessions(view.blocks):
@@ -345,6 +345,15 @@ def _compaction(arrival: Arrival, view: View, caller: Caller, delivery: Delivery
 # same bytes again: only its process tells the two apart. A compaction that failed can be asked for again at once.
 REPEAT_SECONDS = 2
 REPEAT_SECONDS_OF_ONE_PROCESS = 30
+
+
+def _is_second_start(arrival: Arrival, view: View, caller: Caller) -> bool:
+    """Return whether a start after a compaction follows a start at once: Codex sends both where a resume compacts."""
+    last = view.last_delivery(caller["client"]) if arrival["word"] == "compact" else None
+    at = (
+        seconds_of(last[0]["at"]) if last is not None and last[1]["hook"] == arrival["hook"] == "SessionStart" else None
+    )
+    return at is not None and caller["at"] - at < REPEAT_SECONDS
 
 
 def is_repeat(view: View, caller: Caller, delivery: Delivery) -> bool:

@@ -7,7 +7,6 @@ from faber_ledger.ledger.file import BUSY_SECONDS, sqlite3
 from faber_ledger.projections.fold import open_sessions
 from faber_ledger.recording import sessions
 from faber_ledger.recording.recording import Recording
-from faber_ledger.recording.sessions import View
 from faber_ledger.runs.clients import note_session
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.kept import run_here
@@ -74,7 +73,10 @@ def leave_run(
                 "by": {},
             }
             facts: list[Draft] = []
-            for name in open_sessions_of(recording.view, seen.client, writer):
+            for name in open_sessions(recording.view.blocks):
+                start = recording.view.log.start_of(name)
+                if start is None or (start["client"], start["writer"]) != (seen.client, writer):
+                    continue  # another client's, or another clone's
                 end = sessions.end_session(recording.view, caller, name, "abandoned")
                 facts += [end, *checkout_after(end, checkout)]
             if facts:
@@ -83,13 +85,3 @@ def leave_run(
         warn(f"the session on {run_id} was not ended: {error}")
         return not isinstance(error, Locked)
     return True
-
-
-def open_sessions_of(view: View, client: str | None, writer: str) -> list[str]:
-    """Return the sessions that a client has open on a run, of those that were started in this clone."""
-    found = []
-    for name in open_sessions(view.blocks) if client is not None else ():
-        start = view.log.start_of(name)
-        if start is not None and (start["client"], start["writer"]) == (client, writer):
-            found.append(name)
-    return found

@@ -144,7 +144,8 @@ def _entry(agent: str, name: str, seconds: int, otherwise: str) -> dict[str, Any
     command = f"command -v {HOOK_PROGRAM} >/dev/null 2>&1 || {otherwise} exec {HOOK_PROGRAM} --agent {agent} {name}"
     if SET_UPS[agent].is_flat:
         return {"type": "command", "bash": command, "timeoutSec": seconds}
-    return {"hooks": [{"type": "command", "command": command, "timeout": seconds * SET_UPS[agent].in_second}]}
+    handler = {"type": "command", "command": command, "timeout": seconds * SET_UPS[agent].in_second}
+    return {"hooks": [handler | ({"name": PROGRAM} if SET_UPS[agent].is_named else {})]}
 
 
 def _tell_user(agent: str) -> str:

@@ -54,6 +54,7 @@ TWENTY_CHARACTERS = Pattern(r"\S{20}")
 REST_OF_WORD = Pattern(r"[!-~]*")
 NEXT_WORD = Pattern(r"[\s\u3000\"`]*([^\s\"`]+)")
 HASHES = frozenset(("sha1", "sha256", "sha512", "md5", "h1"))  # what follows their colon is not a secret
+MASKED = Pattern(r"\[masked(?:[^\]]{0,52}\])?")
 LEADING = "\"'`([{<*_„“«|"
 CODES = Pattern(
     r"(?: (?:for|of|de|del|du|des|der|von|vom|für|pour) [^\n:=]{1,40}?(?::| (?:is|was|es|est|ist|lautet)\b))?"
@@ -98,11 +99,8 @@ class _Marks:
     def __init__(self, text: str) -> None:
         self._text = text
         self._marks = bytearray(len(text))
-        start = text.find("[masked")
-        while start >= 0:
-            end = text.find("]", start, start + 60) + 1 or start + 7
-            self._marks[start:end] = b"\2" * (end - start)  # it was masked before
-            start = text.find("[masked", end)
+        for match in MASKED.finditer(text) if "[masked" in text else ():
+            self._marks[match.start() : match.end()] = b"\2" * len(match[0])  # it was masked before
 
     def has(self, start: int, end: int) -> bool:
         return self._marks.count(0, start, end) < end - start
@@ -113,12 +111,9 @@ class _Marks:
 
     def masked(self) -> str:
         parts, done = [], 0
-        start = self._marks.find(1)
-        while start >= 0:
-            end = start + len(self._marks[start:]) - len(self._marks[start:].lstrip(b"\1"))
+        while (start := self._marks.find(1, done)) >= 0:
             parts += [self._text[done:start], "[masked]"]
-            done = end
-            start = self._marks.find(1, end)
+            done = start + len(self._marks[start:]) - len(self._marks[start:].lstrip(b"\1"))
         return "".join([*parts, self._text[done:]])
 
 
@@ -128,20 +123,17 @@ def _joined(text: str, start: int, at: int, group: str, name: str) -> tuple[int,
         return None
     joint = ASSIGNMENT.match(text, at)
     said = None if joint else VERB_OR_DASH.match(text, at)
-    beside = None if joint or said else SPACE.match(text, at)
-    for match in (joint, said, beside):
-        if match:
-            value = values.read_value(text, match.end())
-            if value is None or not (value.sure or " " in value.word):
-                return None
-            if group == "password" and joint and not value.is_quoted:
-                words: re.Match[str] | None = SOME_WORDS.match(text, value.start)
-                if words and "phrase" in name and not values.is_prose(words[0].split()[0]):
-                    return words.span()
-            is_secret = _is_password if group == "password" else _is_key
-            how = "assigned" if joint else "said" if said else "beside"
-            return (value.start, value.end) if is_secret(text, start, name, how, joint, value) else None
-    return None
+    match = joint or said or SPACE.match(text, at)
+    value = values.read_value(text, match.end()) if match else None
+    if value is None or not (value.sure or " " in value.word):
+        return None
+    if group == "password" and joint and not value.is_quoted:
+        words: re.Match[str] | None = SOME_WORDS.match(text, value.start)
+        if words and "phrase" in name and not values.is_prose(words[0].split()[0]):
+            return words.span()
+    is_secret = _is_password if group == "password" else _is_key
+    how = "assigned" if joint else "said" if said else "beside"
+    return (value.start, value.end) if is_secret(text, start, name, how, joint, value) else None
 
 
 def _end_of_name(text: str, start: int, end: int, group: str) -> tuple[int, str | None]:

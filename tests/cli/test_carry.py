@@ -355,7 +355,9 @@ def test_status_of_a_clone_without_a_run_asks_the_remote(desktop: Project) -> No
 
 
 def test_the_first_start_of_a_clone_names_the_option_once(desktop: Project) -> None:
-    told = "faber-ledger: this clone sends and fetches no ledgers: run `faber-ledger init --carry refs` to let it"
+    told = (
+        "faber-ledger: this clone sends and fetches no ledgers: run `faber-ledger init --carry refs --fetch` to let it"
+    )
     assert desktop.deliver(START).message == told
     assert desktop.deliver(START, session_id="another").message is None
 
