@@ -46,7 +46,6 @@ SPACE = Pattern(r"[ \t]{4,40}|[\s\u3000]{1,3}")  # also in columns
 VERBS = frozenset(
     ("is", "was", "to", "auf", "lautet", "ist", "war", "est", "es", "era", "é", "è", "är", "er", "/", "->", "→", "=")
 )
-HEX_32 = Pattern(r"[0-9a-f]{32}", ASCII)
 PUBLIC = Pattern(r"[0-9a-f]{7,12}|I?[0-9a-f]{40}|[0-9a-f]{64}|[0-7][0-9A-HJKMNP-TV-Z]{25}", ASCII)  # SHA, ULID
 DIGIT = Pattern(r"\d", ASCII)
 EIGHT_CHARACTERS = Pattern(r"\S{8}")
@@ -261,9 +260,7 @@ def _value_in(said: str) -> tuple[int, str, bool]:
 
 
 def _is_near_key(word: str) -> bool:
-    return HEX_32.fullmatch(word) is not None or (
-        values.is_random(word, 20) and values.changes(word) * 10 >= len(word) * 3
-    )
+    return values.is_random(word, 20) and values.changes(word) * 10 >= len(word) * 3
 
 
 def _is_near_password(word: str) -> bool:
