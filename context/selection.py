@@ -272,11 +272,10 @@ class _Reader:
 
     def _operation(self, level: int) -> Any:
         """Return the value of operations of a level of `OPERATORS`, whose operands are of the next one."""
-        if level == len(OPERATORS):
-            return self._single()
-        value = self._operation(level + 1)
+        is_last = level == len(OPERATORS) - 1
+        value = self._single() if is_last else self._operation(level + 1)
         while sign := self._take(*OPERATORS[level]):
-            value = _apply(value, sign, self._operation(level + 1))
+            value = _apply(value, sign, self._single() if is_last else self._operation(level + 1))
         return value
 
     def _single(self) -> Any:

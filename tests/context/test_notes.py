@@ -115,7 +115,7 @@ def test_reconstitution_has_every_note_and_a_cut_names_the_run(project: Project)
     project.change_state(status="completed")
     project.active_path.unlink()
     cut = project.faber("reconstitute", RUN, "--only", "notes", "--budget", "9000").stdout
-    assert "> …" in cut
+    assert "… (cut; `" in cut
     (command,) = re.findall(r"`faber-ledger (reconstitute .*?)`", cut)
     whole = project.faber(*command.split()).stdout
     assert [f"\n> note {number}: {'word ' * 299}word\n" in whole for number in range(14)] == [True] * 14
