@@ -18,6 +18,7 @@ from faber_ledger.context.position import ANSWERS, is_granted, text_of_value, wo
 from faber_ledger.context.reconstitution.faber_files import DECISION_TYPES, Compacted, LedgerFacts, words_of_event
 from faber_ledger.context.reconstitution.journal import list_in_line, text_or_na
 from faber_ledger.context.reconstitution.steps import FETCH
+from faber_ledger.context.reconstitution.work import COMMIT, Start
 from faber_ledger.files.text import clip, one_line, plain, quote_lines, quote_word, share_room, units
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.encoding import dumps
@@ -25,7 +26,7 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.event_types import is_foldable
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.queries import EventQuery, find_events
-from faber_ledger.projections.fold import fold
+from faber_ledger.projections.fold import fold, session_history
 from faber_ledger.projections.history import SessionSummary, summarize_sessions
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.progress import finished_at, newest_errors, text_of
@@ -35,6 +36,7 @@ from faber_ledger.runs.settings import Settings
 if TYPE_CHECKING:
     from faber_ledger.context.notes import Note
     from faber_ledger.context.position import Position
+    from faber_ledger.projections.fold import Blocks
 
 
 class Sources(TypedDict):
@@ -310,6 +312,8 @@ def _branch(sources: Sources) -> Iterator[str]:
         yield _quote("Changed by the commits below:", "\n".join(work["files"]))
     for commit in work["commits"] if work else branch["commits"] if branch else []:
         yield _line(f"Commit: {commit}")
+    if work and work["missing"]:
+        yield _line(f"Commits not in this clone (squashed or deleted): {', '.join(work['missing'])}")
 
 
 def _spec(sources: Sources) -> Iterator[str]:
@@ -355,6 +359,7 @@ def read_known(run: Run, elsewhere: Elsewhere | None, client: str | None, warn: 
             return {
                 "events": log.count_events(),
                 "ended": [session["session_id"] for session in sessions if session["ended_at"]],
+                "starts": _read_starts(run, blocks),
                 "sessions": sessions,
                 "notes": _read_notes(run),
                 "summaries": [
@@ -371,7 +376,21 @@ def read_known(run: Run, elsewhere: Elsewhere | None, client: str | None, warn: 
             }
     except (LedgerError, sqlite3.DatabaseError, OSError):
         there = elsewhere.describe(None, client) if elsewhere else []
-        return {"events": 0, "ended": [], "sessions": [], "notes": [], "summaries": [], "before": there}
+        return {"events": 0, "ended": [], "starts": [], "sessions": [], "notes": [], "summaries": [], "before": there}
+
+
+def _read_starts(run: Run, blocks: Blocks) -> list[Start]:
+    """Return where sessions began, in order, with the branch that was checked out."""
+    branches = {
+        text_of(recorded["event"], "session_id"): text_of(recorded["event"], "branch")
+        for recorded in find_events(partial(read_log, run), EventQuery(types=("checkout_recorded",)))
+        if dict(recorded["event"]).get("is_end") is False
+    }
+    entries = [entry for entry in session_history(blocks) if isinstance(entry, dict)]
+    known = [
+        (text_of(one.get("environment"), "git_commit"), branches.get(text_of(one, "session_id"))) for one in entries
+    ]
+    return [(commit, branch) for commit, branch in known if commit and COMMIT.fullmatch(commit)]
 
 
 def _read_notes(run: Run) -> list[Note]:

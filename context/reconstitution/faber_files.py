@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, TypedDict
 
 from faber_ledger.context.reconstitution.journal import Journal, list_in_line, text_or_na
+from faber_ledger.context.reconstitution.work import Start
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.disk import FileRefused, folder_around, read_text, size_of
@@ -25,10 +26,11 @@ class Compacted(TypedDict):
 
 
 class LedgerFacts(TypedDict):
-    """What a ledger has: how many events, and the ids of the sessions that have ended."""
+    """What a ledger has: how many events, the ids of the sessions that have ended, and where sessions began."""
 
     events: int
     ended: list[str]
+    starts: list[Start]
 
 
 MAX_BYTES = 1024 * 1024

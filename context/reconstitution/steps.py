@@ -82,7 +82,7 @@ def reconstitute_context(
         "feedback_request": feedback,
         "resume_point": point,
         "older_decisions": older_decisions,
-        "work": find_work(run) if is_over else None,
+        "work": find_work(run, state, known["starts"]) if is_over else None,
     }
 
 

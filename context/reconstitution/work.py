@@ -1,27 +1,61 @@
 """What git still has of a finished run's work, whose branch may be merged, squashed or deleted."""
 
 import os
+import re
+from typing import Any
 
+from faber_ledger.runs.git import default_ref
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.layouts import find_run
+from faber_ledger.runs.progress import branch_name
 from faber_ledger.runs.run import Run
 
+Start = tuple[str, str | None]  # the commit and the branch on which a session began; None if that is not known
+COMMIT = re.compile(r"[0-9a-f]{7,64}")
 SETTINGS = ["--no-pager", "--literal-pathspecs", "-c", "core.quotePath=false", "-c", "log.follow=false"]
-LOG = ["log", "-50", "--no-merges", "--topo-order", "--format=%x00%h %s", "--name-only", "--relative", "--full-diff"]
+LOG = ["log", "-50", "--no-walk", "--format=%x00%h %s", "--name-only", "--relative", "--full-diff"]
 PLAIN = ["--no-color", "--no-show-signature", "--no-ext-diff", "--no-textconv"]
-WHERE = ["--full-history", "--branches", "--remotes", "HEAD", "--"]
+LIST = ["rev-list", "-200", "--no-merges", "--topo-order"]
 
 
-def find_work(run: Run) -> dict[str, list[str]]:
-    """Return a run's `commits`, newest first, and the `files` outside `.fractary` that they changed.
+def find_work(run: Run, state: dict[str, Any], starts: list[Start]) -> dict[str, list[str]]:
+    """Return a run's `commits`, newest first, the `files` that they changed, and the ids of those that are `missing`.
 
-    The pre-commit hook takes the run into each commit of its work, so they are those that changed the run's files, or
-    the one that they were squashed into. Commits of the run's files alone are left out.
+    Sessions record the commit at their start: the first is what the work began from. The commits that changed the
+    run's files are its own, or the one that they were squashed into; those between them are, too, on both sides of a
+    merge, but not what the default branch has gained since. Commits of the run's files alone are left out.
     """
+    named = branch_name(state)
+    ids = [commit for at, (commit, branch) in enumerate(starts) if at == 0 or branch in (None, named or branch)]
+    base, *tips = dict.fromkeys(ids) if ids else [""]
+    asked = "".join([f"{commit}^{{commit}}\n" for commit in (base, *tips)]).encode()
+    answer = GitQuery(["cat-file", "--batch-check"], run.root, content=asked).answer() or ""
+    is_here = [line.split()[1:2] == ["commit"] for line in answer.split("\n")]
+    here = [tip for tip, known in zip(tips, is_here[1:], strict=False) if known]
     in_tree = find_run(run.root, run.run_id) if run.is_kept else run
     paths = [os.path.relpath(path, run.root) for path in in_tree.tracked_paths]
-    answer = GitQuery([*SETTINGS, *LOG, *PLAIN, *WHERE, *paths], run.root).answer() or ""
+    of_run = _list(run.root, "--full-history", "--branches", "--remotes", "HEAD", "--", *paths)
+    found = [*of_run]
+    if of_run:
+        main = set(_list(run.root, "--first-parent", default_ref(run.root) or "HEAD", f"^{of_run[-1]}"))
+        ends = [commit for commit in of_run[:-1] if commit not in main] + here
+        found += _list(run.root, "--ancestry-path", *ends, f"^{of_run[-1]}") if ends else []
+    if here:
+        found += _list(run.root, "--first-parent", *here, f"^{base}" if is_here[0] else "--no-walk")
+    changed = _changed_files(run.root, found)
+    files = sorted({file for of_commit in changed.values() for file in of_commit})
+    return {"commits": list(changed), "files": files, "missing": [tip for tip in tips if tip not in here]}
+
+
+def _list(root: str, *arguments: str) -> list[str]:
+    return (GitQuery([*SETTINGS, *LIST, *arguments], root).answer() or "").split()
+
+
+def _changed_files(root: str, commits: list[str]) -> dict[str, list[str]]:
+    """Return commits, newest first, with the files outside `.fractary` that each changed, if there are any."""
+    if not commits:
+        return {}
+    answer = GitQuery([*SETTINGS, *LOG, *PLAIN, *dict.fromkeys(commits)], root).answer() or ""
     records = [record.split("\n") for record in answer.split("\0")[1:]]
     changed = {line: [file for file in files if file and not file.startswith(".fractary/")] for line, *files in records}
-    commits = [line for line, files in changed.items() if files]
-    return {"commits": commits, "files": sorted({file for files in changed.values() for file in files})}
+    return {line: files for line, files in changed.items() if files}

@@ -82,7 +82,7 @@ BY_ITEM = ("reconstitute", "--work-id", "258")
             ["[2026-01-06T14:00:00Z] approval_granted at release: go; by maria"],
             id="who approved",
         ),
-        pytest.param((*BY_ITEM, "--only", "branch"), ["Share lists (#261)"], id="which commits"),
+        pytest.param((*BY_ITEM, "--only", "branch"), ["Share lists (#261)", "not in this clone"], id="which commits"),
         pytest.param((*BY_ITEM, "--only", "branch"), ["> lists.py\n> share.py\n> specs/258.md"], id="which files"),
         pytest.param(
             (*BY_ITEM, "--only", "events"),

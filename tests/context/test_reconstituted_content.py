@@ -307,20 +307,22 @@ def test_decisions_from_before_the_newest_twenty_events_are_found(project: Proje
 
 
 def test_a_merged_branch_that_is_gone_has_its_commits_and_files(project: Project) -> None:
-    def commit(path: str, *with_run: str) -> None:
+    def commit(path: str) -> None:
         project.write(path, path)
-        project.git("add", path, *with_run)
+        project.git("add", path)
         project.git("commit", "--quiet", "-m", f"Add {path}")
 
+    project.git("branch", "--quiet", BRANCH)
     commit("earlier.py")
-    project.git("switch", "--quiet", "--create", BRANCH)
-    for path in ("a.py", "b.py"):
-        project.deliver("SessionStart.startup.print", client=path)
-        commit(path, ".fractary/runs")
-        project.git("commit", "--quiet", "--allow-empty", "-m", "Nothing")
+    for client, (branch, path) in enumerate([(BRANCH, "a.py"), (BRANCH, "b.py"), ("main", "of-main.py"), (BRANCH, "")]):
+        project.git("switch", "--quiet", branch)
+        project.deliver("SessionStart.startup.print", client=f"client-{client}")
+        if path:
+            commit(path)
     artifacts = {"branch_name": BRANCH, "pr_url": "https://example.org/pull/261"}
     project.change_state(status="completed", artifacts=artifacts)
-    commit("c.py", ".fractary/runs")
+    project.git("add", "-A")
+    commit("c.py")
     project.git("switch", "--quiet", "main")
     commit("later.py")
     project.git("merge", "--quiet", "--no-ff", "-m", "Merge", BRANCH)
@@ -333,6 +335,39 @@ def test_a_merged_branch_that_is_gone_has_its_commits_and_files(project: Project
         *[f"> {path}" for path in ("a.py", "b.py", "c.py")],
     ]
     assert [line.split(" ", 3)[3] for line in found[6:]] == ["Add c.py", "Add b.py", "Add a.py"]
+
+
+def test_both_sides_of_a_merge_have_their_commits(project: Project) -> None:
+    """Two machines worked on the branch; the merge's first parent has the work of one alone."""
+
+    def work(path: str) -> None:
+        project.deliver("SessionStart.startup.print", client=path)
+        project.write(path, path)
+        project.git("add", path)
+        project.git("commit", "--quiet", "-m", f"Add {path}")
+        project.deliver("SessionEnd.other.print", client=path)
+        project.git("add", "--all")
+        project.git("commit", "--quiet", "--allow-empty", "-m", "End")
+
+    project.change_state(artifacts={"branch_name": BRANCH})
+    project.git("switch", "--quiet", "--create", BRANCH)
+    work("first.py")
+    project.git("branch", "--quiet", "other")
+    work("a.py")
+    project.git("switch", "--quiet", "other")
+    work("b.py")
+    project.git("switch", "--quiet", BRANCH)
+    project.git("merge", "--quiet", "-X", "ours", "-m", "Merge", "other")
+    project.change_state(status="completed")
+    project.git("add", "--all")
+    project.git("commit", "--quiet", "-m", "Finish")
+    project.git("switch", "--quiet", "main")
+    project.write("later.py", "later")
+    project.git("add", "later.py")
+    project.git("commit", "--quiet", "-m", "Later")
+    project.git("merge", "--quiet", "--no-ff", "-m", "Merge all", BRANCH)
+    project.git("branch", "--quiet", "--delete", "--force", BRANCH, "other")
+    assert "> a.py\n> b.py\n> first.py\n" in "\n".join(only(project, "branch"))
 
 
 def test_what_compactions_came_to_is_in_every_form(project: Project) -> None:
