@@ -131,7 +131,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 @click.option("--yes", is_flag=True, help="Remove it; without this, the command says what would be removed.")
 @json_option
 def forget(run: str | None, at_remote: bool, yes: bool, as_json: bool) -> None:
-    """Remove the log of a run that is gone from every worktree; or its ref at the remote.
+    """Remove the log of a run that is gone from every worktree and branch; or its ref at the remote.
 
     With the log go the copy of its state, the summaries beside it, and deliveries that wait to be recorded. With
     --remote the ref's events are fetched into this clone's log before; any other clone that has the run restores the
@@ -167,7 +167,7 @@ def forget(run: str | None, at_remote: bool, yes: bool, as_json: bool) -> None:
     if waiting:
         what += f" and {plural(waiting, 'delivery', 'deliveries')} never recorded"
     if not yes:
-        only = "; a commit has the run" if is_committed(meant) else "; no commit has the run"
+        only = "" if is_committed(meant) else "; no commit has the run"
         raise LedgerError(
             f"this would remove {what}{only}",
             hint=f"`faber-ledger run resume {run_id}` restores the run; --yes removes what is left of it",

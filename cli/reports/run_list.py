@@ -1,6 +1,7 @@
 """The runs of a clone: what `run list` says of each, where one stands, and in which work trees it is."""
 
 import os
+import posixpath
 import sqlite3
 from collections.abc import Iterator
 from operator import itemgetter
@@ -17,8 +18,10 @@ from faber_ledger.ledger.queries import summarize
 from faber_ledger.projections.fold import blocks_of, current_session, fold, session_history
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.copies import runs_in_other_work_trees
+from faber_ledger.runs.git_command import run_git, top_of
 from faber_ledger.runs.kept import runs_here
 from faber_ledger.runs.layouts import find_run
+from faber_ledger.runs.layouts import places_of as places_in_layouts
 from faber_ledger.runs.log import has_log, lacks_ledger, read_log
 from faber_ledger.runs.progress import current_phase, current_step, phases_completed, resume_point
 from faber_ledger.runs.projecting import find_restorable, known_members
@@ -104,14 +107,40 @@ def check_is_new(root: str, run_id: str, *, everywhere: bool) -> None:
         raise LedgerError(f"{message}: {', '.join(places)}", hint=OTHER_ID)
     if everywhere and has_log(run):
         hint = f"give another --run-id, or run `faber-ledger run forget {run.run_id}` if you do not need it any more"
-        raise LedgerError(f"{message}: no worktree has its folder, but this clone's log has its events", hint=hint)
+        raise LedgerError(f"{message}: its folder is gone, but this clone's log still has its events", hint=hint)
 
 
 def places_of(run: Run) -> list[str]:
-    """Return the folders of a run in all worktrees, which share its log."""
+    """Return the folders of a run in all worktrees, which share its log; if none, the refs that have it."""
     runs = (run, *runs_in_other_work_trees(run))
     there = [one.directory for one in runs if any([os.path.lexists(path) for path in one.required_paths])]
-    return [os.path.realpath(folder) for folder in there]
+    return [os.path.realpath(folder) for folder in there] or _refs(run)
+
+
+def _refs(run: Run) -> list[str]:
+    """Return the refs that have a run and are not at HEAD's commit: it is not gone, but elsewhere.
+
+    From HEAD's own commit it was deleted here.
+    """
+    top = top_of(run.root)
+    if top is None:
+        return []
+    inside = os.path.relpath(os.path.realpath(run.root), os.path.realpath(top)).replace(os.sep, "/")
+    head = run_git("rev-parse", "--verify", "--quiet", "HEAD", at=run.root).stdout.decode().strip() or "-"
+    form = "--format=%(objectname) %(*objectname) %(refname)"
+    listed = run_git("for-each-ref", form, at=run.root).stdout.decode("utf-8", "surrogateescape").splitlines()
+    names = [line.split(" ", 2)[2] for line in listed if head not in line.split(" ", 2)[:2]]
+    places = [run, *places_in_layouts(run.root, run.run_id)]
+    files = dict.fromkeys([run.shown(path) for one in places for path in one.required_paths])
+    paths = [posixpath.normpath(f"{inside}/{name}") for name in files]
+    wanted = [(name, f"{name}:{path}") for name in names for path in paths]
+    answers = run_git(
+        "cat-file",
+        "--batch-check=%(objecttype)",
+        at=run.root,
+        content="".join([f"{question}\n" for _, question in wanted]).encode("utf-8", "surrogateescape"),
+    ).stdout.splitlines()
+    return list(dict.fromkeys([name for (name, _), answer in zip(wanted, answers, strict=False) if answer == b"blob"]))
 
 
 def count_events(path: str) -> int | None:

@@ -197,14 +197,16 @@ def test_project_takes_a_missing_state_from_the_copy_then_the_backup_then_git(on
 # --- run forget
 
 
-def test_a_run_on_another_branch_is_named_as_committed(one: Clone) -> None:
+def test_a_run_that_is_committed_on_another_branch_is_not_gone(one: Clone) -> None:
     one.git("checkout", "-q", "-b", "topic")
     one.faber("run", "start", "--work-id", "9", "--run-id", "on-topic", "--yes")
     one.commit("a run on a branch")
     one.git("checkout", "-q", "main")
     assert not (one.root / ".fractary/runs/on-topic/ledger.db").exists()
-    asked = one.faber("run", "forget", "on-topic", code=1).stderr
-    assert "this would remove the log of on-topic, with 2 events; a commit has the run" in asked
+    kept = one.faber("run", "forget", "on-topic", "--yes", code=1).stderr
+    assert "the run on-topic still exists: refs/heads/topic" in kept
+    one.git("branch", "-q", "-D", "topic")
+    assert "this would remove the log of on-topic" in one.faber("run", "forget", "on-topic", code=1).stderr
 
 
 def test_a_run_that_is_gone_is_forgotten_with_yes_alone(one: Clone) -> None:

@@ -20,15 +20,17 @@ def project(tmp_path: Path) -> Project:
 # An id is used once in a clone
 
 
-@pytest.mark.parametrize("where", ["worktree", "log"])
+@pytest.mark.parametrize("where", ["worktree", "branch", "log"])
 def test_a_run_id_that_the_clone_uses_elsewhere_is_refused(project: Project, where: str) -> None:
     tree = start_in_worktree(project, "259")
+    if where == "branch":
+        finish_run(tree)
     if where != "worktree":
         project.git("worktree", "remove", "--force", str(tree.root))
     before = project.active_path.read_bytes()
     done = project.faber("run", "start", "--yes", "--work-id", "9", "--run-id", tree.run_id)
     assert done.returncode == 1
-    named = {"worktree": str(tree.run), "log": "this clone's log"}
+    named = {"worktree": str(tree.run), "branch": "refs/heads/feature/259", "log": "this clone's log"}
     assert f"the run {tree.run_id} exists already" in done.stderr
     assert named[where] in done.stderr
     assert not (project.root / ".fractary/runs" / tree.run_id).exists()
