@@ -59,13 +59,11 @@ def run_git(
     seconds: float | None = None,
     asked: str = "git",
     may_ask: bool = False,
-    is_apart: bool = False,
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a git command whose exit code matters; raises GitFailed if git is not installed or too slow.
 
     `environment` replaces this process's own. `seconds` limit the time for the answer, besides `limit_answers`; `asked`
-    is who gives none then. Git asks the user for a password only if it `may_ask`; `is_apart`, it and what it starts
-    have no terminal.
+    is who gives none then. Git asks the user for a password only if it `may_ask`.
     """
     kept = {name: value for name, value in (environment or os.environ).items() if name not in without}
     limit = _limit.get()
@@ -81,7 +79,6 @@ def run_git(
             capture_output=True,
             check=False,
             timeout=seconds,
-            start_new_session=is_apart,
         )
     except subprocess.TimeoutExpired as error:
         if limit is not None:

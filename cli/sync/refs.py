@@ -8,6 +8,8 @@ writes all refs: they may be packed, or in a reftable. Nothing here knows what a
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -46,15 +48,7 @@ BEHIND = (
     *("fetch first", "non-fast-forward", "stale info", "cannot lock", "failed to update", "already exists"),
     *("incorrect old value", "reference does not exist"),
 )
-FAILS = shutil.which("false") or os.devnull
-# With these, and without a terminal, neither git nor what it starts asks anybody; credential helpers stay.
-ASKS_NOBODY = {
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_ASKPASS": FAILS,
-    "SSH_ASKPASS": FAILS,
-    "SSH_ASKPASS_REQUIRE": "never",
-    "GCM_INTERACTIVE": "never",
-}
+VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 FOR_GOOD = "[remote rejected] (non-fast-forward)"  # the remote's settings refuse to replace a ref
 
 
@@ -68,6 +62,42 @@ def ref_name(run_id: str) -> str:
     if len(name) <= LONGEST_NAME:
         return name
     return name[:LONGEST_NAME] + sha256(name.encode()).hexdigest()[:DIGITS]
+
+
+def quiet_environment(top: str) -> dict[str, str]:
+    """Return the environment in which git and what it starts never ask anybody; credential helpers stay."""
+    fails = shutil.which("false") or os.devnull
+    found = {
+        **os.environ,
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ASKPASS": fails,
+        "SSH_ASKPASS": fails,
+        "SSH_ASKPASS_REQUIRE": "never",
+        "GCM_INTERACTIVE": "never",
+    }
+    settings = _ssh_settings(top)
+    own = os.environ.get("GIT_SSH_COMMAND") or settings.get("core.sshcommand", "").strip()
+    ssh = own or shlex.quote(os.environ.get("GIT_SSH") or "ssh")
+    variant = os.environ.get("GIT_SSH_VARIANT") or settings.get("ssh.variant", "auto")
+    if variant == "ssh" or (variant == "auto" and _is_ssh(ssh)):  # another program may not know the option
+        found["GIT_SSH_COMMAND"] = f"{ssh} -o BatchMode=yes"
+    return found
+
+
+def _ssh_settings(top: str) -> dict[str, str]:
+    """Return git's settings of ssh by their names, of each the one that counts."""
+    printed = run_git("config", "-z", "--get-regexp", r"^(core\.sshcommand|ssh\.variant)$", at=top).stdout
+    return dict(one.partition("\n")[::2] for one in os.fsdecode(printed).split("\0"))
+
+
+def _is_ssh(command: str) -> bool:
+    """Return whether a shell command runs ssh, also after the values of variables."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return False
+    program = next((word for word in words if not VARIABLE.match(word)), "")
+    return os.path.basename(program).startswith("ssh")
 
 
 class Push(NamedTuple):
@@ -102,7 +132,7 @@ class Remote:
         """Take the remote's name; if `is_quiet`, nothing that git starts may ask; else git may ask on a terminal."""
         self.top = top
         self.name = name
-        self._is_quiet = is_quiet
+        self._environment = quiet_environment(top) if is_quiet else None
         self._may_ask = not is_quiet and sys.stdin is not None and sys.stdin.isatty()
 
     def heads(self, pattern: str = "*") -> dict[str, str]:
@@ -177,8 +207,7 @@ class Remote:
             *arguments,
             at=self.top,
             content=content,
-            environment={**os.environ, **ASKS_NOBODY} if self._is_quiet else None,
-            is_apart=self._is_quiet and os.getsid(0) != os.getpid(),  # a process that sends is apart already
+            environment=self._environment,
             seconds=ANSWER_SECONDS if "ls-remote" in arguments else TRANSFER_SECONDS,
             asked=self.name,
             may_ask=self._may_ask,

@@ -135,24 +135,45 @@ def test_the_background_process_asks_nobody(one: CarriedClone) -> None:
     one.end_with("second", GIT_SSH_COMMAND=f"{one.root.parent}/ssh -i key", GIT_ASKPASS=askpass, SSH_ASKPASS=askpass)
     wait_until(lambda: "not sent to origin (`git ls-remote` failed" in one.faber("status").stdout)
     lines = asked.read_text().splitlines()
-    assert lines[0].startswith("ssh -i key ")
+    assert lines[0].startswith("ssh -i key -o BatchMode=yes ")
     assert {"GIT_TERMINAL_PROMPT=0", "SSH_ASKPASS_REQUIRE=never", "GCM_INTERACTIVE=never"} < {*lines}
     assert not [line for line in lines if line.startswith("askpass") or line == f"SSH_ASKPASS={askpass}"]
 
 
-def test_a_report_on_a_terminal_lets_ssh_ask_nobody(one: CarriedClone, tmp_path: Path) -> None:
-    ssh = tmp_path / "ssh"
-    ssh.write_text(f"#!/bin/sh\necho called >> {tmp_path}/called\n: > /dev/tty && touch {tmp_path}/asked\nexit 1\n")
-    ssh.chmod(0o755)
+@pytest.mark.parametrize("place", ["core.sshCommand", "GIT_SSH"])
+def test_the_users_own_ssh_is_used(one: CarriedClone, place: str) -> None:
+    asked = one.root.parent / "asked"
+    program = one.root.parent / "my programs/ssh"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho "$@" >> {asked}\nexit 1\n')
+    program.chmod(0o755)
     one.git("remote", "set-url", "origin", "ssh://host.invalid/project.git")
-    ours, theirs = pty.openpty()
-    command = ["setsid", "--ctty", "--wait", "sh", "-c", f"{COMMAND} verify --git; true"]
-    environment = {**one.environment, "GIT_SSH_COMMAND": str(ssh)}
-    subprocess.run(command, cwd=one.root, env=environment, check=False, stdin=theirs, capture_output=True, timeout=60)
-    os.close(ours)
-    os.close(theirs)
-    assert (tmp_path / "called").exists()
-    assert not (tmp_path / "asked").exists()
+    one.record("second")
+    if place == "GIT_SSH":
+        one.end_with("second", GIT_SSH=str(program))
+    else:
+        one.git("config", place, f"'{program}' -i key")
+        one.end("second")
+    wait_until(lambda: asked.exists() and not one.is_sending())
+    assert "-o BatchMode=yes" in asked.read_text().splitlines()[0]
+
+
+@pytest.mark.parametrize("way", ["ssh.variant", "GIT_SSH_VARIANT", "variables", "plink"])
+def test_batch_mode_is_added_to_what_is_ssh(one: CarriedClone, way: str) -> None:
+    asked = one.root.parent / "asked"
+    program = one.root.parent / ("ssh" if way == "variables" else "wrapper")
+    program.write_text(f'#!/bin/sh\necho "$KEY" "$@" >> {asked}\nexit 1\n')
+    program.chmod(0o755)
+    one.git("remote", "set-url", "origin", "ssh://host.invalid/project.git")
+    one.git("config", "core.sshCommand", f"KEY='a b' {program} -i key" if way == "variables" else str(program))
+    if way in ("ssh.variant", "plink"):
+        one.git("config", "ssh.variant", "plink" if way == "plink" else "ssh")
+    one.record("second")
+    one.end_with("second", **({"GIT_SSH_VARIANT": "ssh"} if way == "GIT_SSH_VARIANT" else {}))
+    wait_until(lambda: asked.exists() and not one.is_sending())
+    line = asked.read_text().splitlines()[0]
+    assert ("-o BatchMode=yes" in line) == (way != "plink")
+    assert line.startswith("a b -i key" if way == "variables" else " ")
 
 
 def test_a_password_is_never_asked_for(one: CarriedClone) -> None:
