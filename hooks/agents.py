@@ -26,8 +26,8 @@ class SetUp:
     `in_project` is the file in a project, and `in_folder` the one in the user's folder of the agent: `folder` in the
     home, or what the variable `moved_by` names. `hooks` are the agent's events, each with our name of the hook and its
     time-out in seconds; the agent counts `in_second` to a second. `empty` is a file without hooks, and an entry of one
-    that `is_flat` is the handler itself; one that `is_named` is shown by our name, not by its command. `then` is what the user does next, and `again` what makes the agent find a
-    program that was not on PATH.
+    that `is_flat` is the handler itself; one that `is_named` is shown by our name, not by its command. `then` is what
+    the user does next, and `again` what makes the agent find a program that was not on PATH.
     """
 
     def __init__(
