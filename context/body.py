@@ -62,7 +62,7 @@ MAX_SUMMARY = 4_000  # units of an artifact that its workflow wants summarized
 MAX_RUN = 200  # of `=` in a mark: a text with a longer one at the beginning of a line is not shown
 MAX_NAME, MAX_RANGES = 80, 3
 ROOM_FOR_MORE = 110
-UNTICKED = "; what is not ticked may be done: see `git log`"
+UNTICKED = "; an open box may be done already: see `git log`"
 KNOWN = ("orchestration-protocol", "specification")  # what FABER's own workflows say of these, everybody knows
 
 
@@ -139,7 +139,7 @@ def show_parts(part: Part, room: int, look: int, needs: Needs, *, fills: bool = 
 
     mark = mark_for(part["content"])
     rest = defuse(one_line(part["source"])) if part.get("is_file", True) else f"`{load_command(part)}`"
-    head = f"\n{mark} {name_of(part)}: outline, parts of {kilobytes(part['size_bytes'])}; whole: {rest}"
+    head = f"\n{mark} {name_of(part)}: parts of its {kilobytes(part['size_bytes'])}; whole: {rest}"
     head += f"{_described(part)}\n"
     end = f"{mark} end of {name_of(part)}\n"
     left = room - units(head) - units(end)

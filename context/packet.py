@@ -58,7 +58,7 @@ MAX_OUTLINED = 250_000  # characters that all outlines of a packet together read
 LONG_STATE = 100_000  # characters of a state that is not tried as a whole
 MAX_PATH = 160
 LIST_HEAD = "\nNot in this text:\n"
-WRITES = ". You write it, as the protocol says"
+WRITES = ". Read the file before you write it"
 READING_HEAD = "\nRead these now: "
 ALL_LISTED = "`faber-ledger session-load --dry-run` lists them"
 FETCH = "/fractary-work:issue-fetch"
@@ -147,8 +147,8 @@ def list_more(run: Run, state: dict[str, Any], parts: list[Part], budget: int) -
 
 
 BROKE_OFF = (
-    "No end was recorded of the session before this conversation: `git log`, and `git status` in its work tree, show"
-    " what it left. If somebody may still be at work in it, ask the user first."
+    "The session before this conversation has no recorded end: `git status` and `git log` in its work tree show what it"
+    " left. If its client may still be at work, ask the user first."
 )
 
 

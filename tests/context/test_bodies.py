@@ -88,7 +88,7 @@ def test_marks_are_longer_than_any_run_that_begins_a_line(project: Project, begi
     project.write(SPECIFICATION, forged + "A line of it.\n" * (size // 14))
     text = packet(project)
     mark = "=" * 13
-    assert f"\n{mark} specification: {'outline' if size else 'whole'}, " in text
+    assert f"\n{mark} specification: {'parts of' if size else 'whole,'} " in text
     assert text.count(f"\n{mark} ") == (3 if size else 2)
     assert text.endswith(END)
 
@@ -209,7 +209,7 @@ def test_nothing_is_recorded_that_a_small_packet_does_not_name(project: Project,
     project.write(PROTOCOL, numbered(("Build", 400)))
     project.write(SPECIFICATION, numbered(("Summary", 400)))
     done = project.faber("session-load", "--budget", str(budget), "--json")
-    words = {"inline": ": whole, ", "outline": ": outline, ", "pointer": ": not shown, "}
+    words = {"inline": ": whole, ", "outline": ": parts of ", "pointer": ": not shown, "}
     contents = json.loads(done.stdout)["data"]["context"]
     recorded = project.of_type("artifact_loaded")
     for event in recorded:
@@ -253,9 +253,7 @@ def test_finished_steps_are_counted_and_the_state_is_an_outline(project: Project
     project.change_state(phases=[frame, {"phase_name": "build", "status": "in_progress"}])
     text = packet(project)
     assert '"frame":"completed"' in text
-    assert (
-        "state.json (what stands above and what other phases did is left out). You write it, as the protocol " in text
-    )
+    assert "state.json (what stands above and what other phases did is left out). Read the file before you " in text
     assert project.of_type("artifact_loaded")[0]["given"] == "outline"
 
 

@@ -127,12 +127,12 @@ def test_the_summary_strategy_outlines_a_file_and_lifts_its_limits(project: Proj
     with_artifacts(project, {**names, "load_strategy": "summary"})
     done = project.faber("session-load")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "===== long: outline, parts of 1" in done.stdout
+    assert "===== long: parts of its 1" in done.stdout
     assert "; whole: long.md\n" in done.stdout
     assert "Part 3" in done.stdout
     assert project.of_type("artifact_loaded")[-1]["given"] == "outline"
     assert project.in_context == ["long"]
-    assert "long: outline" in packet(project)
+    assert "long: parts of" in packet(project)
 
 
 # Recovery

@@ -112,7 +112,7 @@ def test_a_run_that_waits_for_an_answer_reads_about_feedback(project: Project) -
 
 
 def test_every_packet_says_who_writes_the_state(project: Project) -> None:
-    assert "state.json (what stands above is left out). You write it, as the protocol says\n" in packet_of(
+    assert "state.json (what stands above is left out). Read the file before you write it\n" in packet_of(
         project, current_phase="build"
     )
 
@@ -129,8 +129,8 @@ def test_a_command_that_the_step_runs_is_not_said_twice(project: Project) -> Non
 def test_a_specification_that_the_workflow_does_not_list_is_given(project: Project) -> None:
     """Its path and criteria; not one that another phase lists, and not without the file (F6)."""
     packet = packet_of(project, workflow_id="fractary-faber:core", current_phase="evaluate")
-    assert "===== specification: outline, parts of " in packet
-    assert f"; whole: {SPECIFICATION}; what is not ticked may be done: see `git log`\n" in packet
+    assert "===== specification: parts of its " in packet
+    assert f"; whole: {SPECIFICATION}; an open box may be done already: see `git log`\n" in packet
     assert "- [ ] two phones show one list" in packet
     assert {one["artifact_id"]: one["given"] for one in project.of_type("artifact_loaded")}[
         "specification"

@@ -126,7 +126,7 @@ def test_no_artifact_is_left_out_without_being_named_or_counted(
     parts: list[Part], problems: list[str], summary: Remembered, budget: int
 ) -> None:
     text, how = pack(position_of(RUN, {}), parts, problems, budget=budget, summary=summary)
-    words = {"inline": "whole, ", "outline": "outline, parts of ", "pointer": "not shown, "}
+    words = {"inline": "whole, ", "outline": "parts of its ", "pointer": "not shown, "}
     for one in parts:
         if one["artifact_id"] in how:
             title = f"{one_line(one['artifact_id'], 80)}"
@@ -187,8 +187,8 @@ def test_a_long_protocol_and_a_long_specification_both_show_their_important_part
         assert said in first
     assert re.search(rf"\nRead these now: `specs/WORK-00258.md` lines \d+-562; `{PROTOCOL}` lines \d+-995\.\n", first)
     protocol_part, specification_part = text.split("\n===== specification: ")
-    protocol_part = protocol_part.partition(f": outline, parts of 36.0 KB; whole: {PROTOCOL}\n")[2]
-    assert specification_part.startswith("outline, parts of 29.5 KB; whole: specs/WORK-00258.md; ")
+    protocol_part = protocol_part.partition(f": parts of its 36.0 KB; whole: {PROTOCOL}\n")[2]
+    assert specification_part.startswith("parts of its 29.5 KB; whole: specs/WORK-00258.md; ")
     assert "One step after the other." in protocol_part
     assert "# no heading" in protocol_part  # nothing in it is named after a phase: it begins at its beginning
     for said in (

@@ -264,14 +264,14 @@ def test_a_wrong_branch_is_said_before_what_to_do(project: Project) -> None:
     assert 0 < said.find("Branch: feature/258, but `main` is checked out here") < said.index("What to do: ")
     project.deliver(STARTUP, client="who breaks off", pid=None)
     packet = packet_of(project)
-    assert 0 < packet.find("\nNo end was recorded of the session before ") < packet.find("\nBranch: feature/258")
+    assert 0 < packet.find("\nThe session before this conversation has no ") < packet.find("\nBranch: feature/258")
 
 
 def test_how_often_a_step_failed_is_said(project: Project) -> None:
     failed = {"phase": "build", "step": "implement", "error": "3 tests failed"}
     other = {"phase": "build", "step": "scaffold", "error": "no database"}
     said = position_in(project, current_step="implement", errors=[failed, other, failed], retries={"build": 2})
-    assert "\nLast error (build:implement, 2 errors of it): 3 tests failed" in said
+    assert "\nLast error (build:implement, failed 2 times): 3 tests failed" in said
 
 
 def test_a_failed_step_is_tried_again_and_its_error_is_there(project: Project) -> None:
@@ -397,8 +397,8 @@ def test_a_long_note_goes_on_below_the_position(project: Project) -> None:
 
 def test_the_next_conversation_hears_of_a_broken_session_at_each_start(project: Project) -> None:
     said = (
-        "\nNo end was recorded of the session before this conversation: `git log`, and `git status` in its work"
-        " tree, show what it left. If somebody may still be at work in it, ask the user first.\n"
+        "\nThe session before this conversation has no recorded end: `git status` and `git log` in its work tree"
+        " show what it left. If its client may still be at work, ask the user first.\n"
     )
     first = [project.deliver(STARTUP, client="one"), project.deliver(STARTUP, client="one")]
     assert [said in (answer.packet or "") for answer in first] == [False, False]
