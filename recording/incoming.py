@@ -349,7 +349,8 @@ REPEAT_SECONDS_OF_ONE_PROCESS = 30
 
 def _is_second_start(arrival: Arrival, view: View, caller: Caller) -> bool:
     """Return whether a start after a compaction follows a start at once: Codex sends both where a resume compacts."""
-    last = view.last_delivery(caller["client"]) if arrival["word"] == "compact" else None
+    is_other = caller["by"].get("agent", "claude") != "claude"
+    last = view.last_delivery(caller["client"]) if is_other and arrival["word"] == "compact" else None
     at = (
         seconds_of(last[0]["at"]) if last is not None and last[1]["hook"] == arrival["hook"] == "SessionStart" else None
     )

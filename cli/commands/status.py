@@ -90,7 +90,7 @@ def status(run: str | None, as_json: bool) -> None:
     if missing is not None:
         data["in_git"] = in_git_data(survey, missing)
         seal = "faber-ledger seal" if meant.run_id == active.run_id else f"faber-ledger seal {meant.run_id}"
-        is_off = paths or _other_branch(meant, state)
+        is_off = paths or _other_branch(meant, state, found)
         line = None if is_off else in_git_line(survey, missing, seal)  # not on a wrong branch
         lines += [f"In git: {line}"] if line is not None else []
     if carries_refs(root):
@@ -105,7 +105,7 @@ def status(run: str | None, as_json: bool) -> None:
 class Found(NamedTuple):
     """What a run's log says; `missing` counts the events that the published file lacks, `why` says why it does.
 
-    `unsent` is what was not sent of a run whose ledger travels in git refs.
+    `branch` is a kept run's own by its log, `unsent` what was not sent of a run whose ledger travels in git refs.
     """
 
     log: Summary | None
@@ -114,6 +114,7 @@ class Found(NamedTuple):
     why: str | None = None
     agrees: bool = True
     unsent: str | None = None
+    branch: str | None = None
 
 
 def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
@@ -124,10 +125,13 @@ def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
         names = {name for (name,) in log.connection.execute("SELECT id FROM event")}
         if carries_refs(run.root):
             found = found._replace(unsent=describe_unsent(run, log, is_start=False) or _unsent_state(run))
+        if run.is_kept and (here := branch_of(run.root)) is not None:
+            found = found._replace(branch=log.first_branch(besides=here))
     if not run.is_kept:
         missing = 0 if carries_refs(run.root) else len(names - event_ids(run.ledger_path))
         found = found._replace(missing=missing, why=why_not_published(run, state, TreeNote(run)))
-        if state.get("status") in FINISHED and branch_of(run.root) not in (None, branch_name(state)):
+        named = branch_name(state)
+        if state.get("status") in FINISHED and named and branch_of(run.root) not in (None, named):
             found = found._replace(missing=0)  # they stay in this clone: nobody commits to the branch any more
     return found._replace(agrees=found.why is not None or not differing_blocks(found.blocks, state))
 
@@ -183,7 +187,7 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
     if state.get("status") not in FINISHED:
         yield from say_what_stops(run, state)
     yield from describe_other_runs(run, state)
-    if other := _other_branch(run, state):
+    if other := _other_branch(run, state, found):
         yield f"Branch: {other}"
     if session_history(blocks) or newest_open(blocks) is not None:
         yield f"Session: {_session_text(run, state, blocks, has_log=log is not None)}"
@@ -202,14 +206,14 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
         yield f"state.json differs from the ledger: run `faber-ledger project {run.run_id}`"
 
 
-def _other_branch(run: Run, state: dict[str, Any]) -> str:
+def _other_branch(run: Run, state: dict[str, Any], found: Found) -> str:
     """Return the run's branch and the one that is checked out here instead; empty if that is right, or not known.
 
     A finished run's branch may be gone.
     """
     if state.get("status") in FINISHED:
         return ""
-    named, here = branch_name(state), branch_of(run.root)
+    named, here = branch_name(state) or found.branch, branch_of(run.root)
     return f"{named}, but {here} is checked out here" if isinstance(named, str) and here not in (None, named) else ""
 
 
