@@ -100,12 +100,7 @@ def render_position(
     ]
     request = state.get("feedback_request")
     named = {text_of_value(request.get("request_id"))} if stops and isinstance(request, dict) else set()
-    what = WHAT_THIS_IS if asked_at is None else WHAT_WAS_ASKED
-    if state.get("status") in progress.FINISHED:
-        what = WHAT_IS_OVER
-    name = one_line(run.run_id, MAX_VALUE)
-    heading = f"FABER run {name}" if asked_at is None else f"Run {name}, as of {utc_text(asked_at)}"
-    head = f"# {heading}\n\n{what}\n\n"
+    head = _head(run, state, asked_at)
     if not notes:
         text, said = _fit([line for line in lines if line[1]], MAX_UNITS - units(head), "")
         return {"text": head + text, "other_notes": [], "said": said | named, "asks_for": asks_for}
@@ -114,6 +109,13 @@ def render_position(
     text, said = _fit([line for line in lines if line[1]], MAX_UNITS - units(head), render_notes(notes, MAX_NOTES)[0])
     noted, others = render_notes(notes, min(MAX_NOTES, MAX_UNITS - units(head + text)))
     return {"text": head + text + noted, "other_notes": others, "said": said | named, "asks_for": asks_for}
+
+
+def _head(run: Run, state: dict[str, Any], asked_at: float | None) -> str:
+    """Return the heading, and what this text is."""
+    name, what = one_line(run.run_id, MAX_VALUE), WHAT_THIS_IS if asked_at is None else WHAT_WAS_ASKED
+    what = WHAT_IS_OVER if state.get("status") in progress.FINISHED else what
+    return f"# {f'FABER run {name}' if asked_at is None else f'Run {name}, as of {utc_text(asked_at)}'}\n\n{what}\n\n"
 
 
 def _line(

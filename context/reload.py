@@ -206,9 +206,8 @@ class Reload:
         others = elsewhere.describe(log, client) if elsewhere is not None else []
         first = [sentence for sentence in (before, *self._about_earlier(run, log, client, others)) if sentence]
         on_failure = find_rules_of_failure(self.state, parts)
-        position = render_position(
-            run, self.state, workflow=self.workflow, notes=notes, before=first, on_failure=on_failure
-        )
+        about: Any = {"workflow": self.workflow, "notes": notes}
+        position = render_position(run, self.state, **about, before=first, on_failure=on_failure)
         text, given = packet.pack(
             position,
             parts,
@@ -223,13 +222,15 @@ class Reload:
         names = [loaded["artifact"]["id"] for loaded in self.loaded]
         self.given = {name: given.get(name, "pointer") for name in names}
         self._unnamed = {name for name in names if name not in given}
-        if log is None or not (keeps_packets and source == "resume" and self._is_in_conversation(log, client)):
+        if not (keeps_packets and source == "resume" and self._is_in_conversation(log, client)):
             return text
-        position = render_position(run, self.state, workflow=self.workflow, notes=notes, before=[UNCHANGED, *first])
+        position = render_position(run, self.state, **about, before=[UNCHANGED, *first])
         return packet.pack(position, [], problems, budget=budget, notes=position["other_notes"])[0]
 
-    def _is_in_conversation(self, log: Log, client: str | None) -> bool:
+    def _is_in_conversation(self, log: Log | None, client: str | None) -> bool:
         """Return whether a client's conversation has these texts since its last start here, which no compaction cut."""
+        if log is None:
+            return False
         held: set[tuple[object, ...]] = set()
         for recorded in log.newest_by(client):
             event: dict[str, Any] = dict(recorded["event"])

@@ -10,7 +10,7 @@ from faber_ledger.ledger.file import sqlite3
 from faber_ledger.projections.fold import blocks_of
 from faber_ledger.recording import inbox
 from faber_ledger.recording.call import Answer, checkout_at_end
-from faber_ledger.recording.incoming import ENDS, arrival_of, changes_nothing, masked
+from faber_ledger.recording.incoming import ENDS, arrival_of, changes_nothing
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.clients import note_session
@@ -151,7 +151,7 @@ class Hook:
             self._file = inbox.put(self.run, arrival)
         except OSError as error:
             try:
-                self._arrival = masked(arrival)
+                self._arrival = inbox.masked(arrival)
                 self._file = inbox.put_in_tree(self.run, self._arrival)
             except OSError:
                 self.warn(f"the delivery cannot be written into the inbox: {error}")

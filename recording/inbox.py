@@ -291,6 +291,14 @@ def _lock(descriptor: int, *, is_shared: bool = False) -> None:
         return
 
 
+def masked(arrival: Arrival) -> Arrival:
+    """Return an arrival without secrets in its texts."""
+    from faber_ledger.recording.secrets.mask import clean_summary, mask_text
+
+    word, summary = arrival["word"], arrival["summary"]
+    return {**arrival, "word": mask_text(word) if word else word, "summary": clean_summary(summary) if summary else ""}
+
+
 def is_arrival(found: Any) -> bool:
     """Return whether a value is what a hook of this version writes, so that it becomes only facts of a hook."""
     if not (type(found) is dict and {"checkout", "seen"} <= found.keys() and _has(found, ARRIVAL | _or_none(found))):

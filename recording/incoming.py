@@ -104,22 +104,13 @@ def arrival_of(
     return arrival
 
 
-def masked(arrival: Arrival) -> Arrival:
-    """Return an arrival without secrets in its texts."""
-    from faber_ledger.recording.secrets.mask import clean_summary, mask_text
-
-    word, summary = arrival["word"], arrival["summary"]
-    return {**arrival, "word": mask_text(word) if word else word, "summary": clean_summary(summary) if summary else ""}
-
-
 def facts_of(arrival: Arrival, view: View, writer: str, loads: list[Draft] | None = None) -> Decided:
     """Decide which facts are appended for a delivery, in the clone `writer`.
 
     `loads` are those of the artifacts that its living hook is about to give; None if somebody else records it. The
     facts have the same ids and salts whoever records it after the same events: they are the same down to their hashes.
     """
-    if loads is None:
-        loads = arrival["loads"]
+    loads = arrival["loads"] if loads is None else loads
     known = find_recorded(arrival["id"], view)
     if known is not None:
         decided = _facts_after_first(arrival, view, loads)
@@ -253,27 +244,22 @@ def _end(arrival: Arrival, view: View, caller: Caller, delivery: Delivery) -> De
     if has_ended and is_finished(arrival) and not _may_replace_end(view, caller, session_id, seen):
         return Decided()
     opening: list[Draft] = []
-    has_moved = session_id is None or _is_new_here(arrival)
-    if session_id is None:
+    if has_moved := session_id is None:
         session_id, at = arrival["session_id"], infer_start(view, caller, seen, arrival["started_at"])
         opening = sessions.open_session(view, caller, session_id, "inferred", inferred_at=at)
     reason: Reason = "compaction" if arrival["hook"] == "PreCompact" else "normal"
-    said = _masked_word(arrival["word"])
     heard_at = _heard_before_late_end(arrival, seen)
-    is_late, is_new = heard_at is not None, bool(opening)
-    end = sessions.end_session(
-        view, caller, session_id, reason, said, delivery=delivery, is_new=is_new, is_inferred=is_late
-    )
+    about: Any = {"delivery": delivery, "is_new": bool(opening), "is_inferred": heard_at is not None}
+    end = sessions.end_session(view, caller, session_id, reason, _masked_word(arrival["word"]), **about)
     if heard_at is not None:
         end["at"] = heard_at
+    has_moved |= _is_new_here(arrival)
     return Decided([*opening, end, *checkout_after(end, arrival["checkout"])], has_moved=has_moved)
 
 
 def _heard_before_late_end(arrival: Arrival, seen: SeenClient | None) -> float | None:
     """Return when a client was heard of last, if its end comes more than a minute later; else None."""
-    if "heard_at" not in arrival:
-        return None
-    heard_at = max(arrival["heard_at"], seen.last_at if seen is not None else 0.0)
+    heard_at = max(arrival.get("heard_at", arrival["at"]), seen.last_at if seen is not None else 0.0)
     return heard_at if arrival["at"] - heard_at > LATE_SECONDS else None
 
 
@@ -349,12 +335,10 @@ REPEAT_SECONDS_OF_ONE_PROCESS = 30
 
 def _is_second_start(arrival: Arrival, view: View, caller: Caller) -> bool:
     """Return whether a start after a compaction follows a start at once: Codex sends both where a resume compacts."""
-    is_other = caller["by"].get("agent", "claude") != "claude"
-    last = view.last_delivery(caller["client"]) if is_other and arrival["word"] == "compact" else None
-    at = (
-        seconds_of(last[0]["at"]) if last is not None and last[1]["hook"] == arrival["hook"] == "SessionStart" else None
-    )
-    return at is not None and caller["at"] - at < REPEAT_SECONDS
+    is_asked = arrival["word"] == "compact" and caller["by"].get("agent", "claude") != "claude"
+    last = view.last_delivery(caller["client"]) if is_asked else None
+    is_start = last is not None and last[1]["hook"] == arrival["hook"]
+    return last is not None and is_start and caller["at"] - (seconds_of(last[0]["at"]) or 0) < REPEAT_SECONDS
 
 
 def is_repeat(view: View, caller: Caller, delivery: Delivery) -> bool:

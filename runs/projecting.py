@@ -257,6 +257,19 @@ def restore_missing(run: Run, why: str, warn: Callable[[str], None]) -> None:
         warn(f"add workflow_id to {path}, or copy the file from the machine that has it: a load needs the workflow")
 
 
+def restore_gone(root: str, named: str, warn: Callable[[str], None]) -> None:
+    """Write the state of a named run that the work tree lacks, if this clone's log can restore it."""
+    run = find_restorable(root, named)
+    if run is not None:
+        restore_missing(run, f"the run {run.run_id} was gone and is brought back from this clone's log", warn)
+
+
+def restore_ignored(run: Run, warn: Callable[[str], None]) -> None:
+    """Write the state of a run that git ignores and that is not here."""
+    if state_file.is_state_ignored(run):
+        restore_missing(run, f"git ignores {run.shown(run.state_path)}, which was not here", warn)
+
+
 def find_restorable(root: str, named: str | None) -> Run | None:
     """Return the named run if the work tree lacks it and the log can restore it, else None."""
     if named is None or not is_run_id(named):

@@ -43,11 +43,10 @@ from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.of_work import describe_other_runs
 from faber_ledger.runs.progress import resume_point
-from faber_ledger.runs.projecting import find_restorable, restore_missing
+from faber_ledger.runs.projecting import find_restorable, restore_gone, restore_ignored
 from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import Run, find_root, name_part
 from faber_ledger.runs.settings import project_settings, read_user_config
-from faber_ledger.runs.state_file import is_state_ignored
 
 DEFAULT_WORKFLOW = "fractary-faber:default"
 CANCELLED = "Workflow start cancelled. Use separate worktrees for concurrent workflows."
@@ -290,12 +289,9 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
     if about is not None:  # asked before anything is written
         agreed = other_active_run(root, wanted.run_id)
         warnings, _ = _take_over(Successor(root, wanted.run_id, about, command), agreed, yes=yes, as_json=as_json)
-    gone = find_restorable(root, text)
-    if gone is not None:
-        restore_missing(gone, f"the run {gone.run_id} was gone and is brought back from this clone's log", say)
+    restore_gone(root, text, say)
     resumed = match_run(root, text)
-    if is_state_ignored(resumed):
-        restore_missing(resumed, f"git ignores {resumed.shown(resumed.state_path)}, which was not here", say)
+    restore_ignored(resumed, say)
     state = _state_with_status(resumed)
     point, status = resume_point(state), state["status"]
     if point is None:
