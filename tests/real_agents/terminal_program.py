@@ -16,6 +16,7 @@ from real_agents.project import PACKET, SECONDS, Clients
 
 COLUMNS, LINES = 150, 60
 BUSY = re.compile(r"(?i:esc (to )?(interrupt|cancel))|^\s*\S (Working|Loading)\b", re.MULTILINE)
+IN_USE = "Resume anyway"  # an answer to what Copilot asks shortly after a client was killed
 ECHO = 3  # seconds until keys show on the screen, if the client did not lose them
 
 
@@ -73,8 +74,14 @@ class Terminal:
         self.wait(lambda: re.search(pattern, self.shown), f"'{pattern}' on the screen")
 
     def wait_until_ready(self) -> None:
-        """Wait until the client takes a prompt."""
-        self.wait(lambda: self._ready.search(self.shown) and not BUSY.search(self.shown), "place for a prompt")
+        """Wait until the client takes a prompt; a session that Copilot takes for another's is resumed anyway."""
+        self.wait(lambda: IN_USE in self.shown or self._is_ready(), "place for a prompt")
+        if IN_USE in self.shown:
+            self.press("\r", lambda: IN_USE not in self.shown, "answer to the question")
+            self.wait(self._is_ready, "place for a prompt")
+
+    def _is_ready(self) -> bool:
+        return self._ready.search(self.shown) is not None and not BUSY.search(self.shown)
 
     def press(self, keys: str, until: Callable[[], object], what: str) -> None:
         """Send keys until something is so, once more if a client that was not ready lost them."""
