@@ -18,16 +18,27 @@ class SentState(Note):
     """What a work tree has in common with the remote of a run's state.
 
     `digest` is that of the state that it last sent or took, `base` the commit that has it, and `seen` the last commit
-    whose state was compared with the one here. `state` tells the file as it was when the remote had it.
+    whose state was compared with the one here. `state` tells the file as it was when the remote had it. `metadata` and
+    `metadata_file` are the digest and the file of the metadata.json that was last exchanged.
     """
 
     digest: str = ""
     base: str = ""
     seen: str = ""
     state: list[int] | None = None
+    metadata: str = ""
+    metadata_file: list[int] | None = None
 
     def __init__(self, run: Run) -> None:
         super().__init__(os.path.join(run.private_folder, f"sent-{tree_name(run)}.json"))
+
+    def note_files(self, run: Run) -> None:
+        """Note that the remote has the files of this work tree as they are now."""
+        self.state, self.metadata_file = shape_of(run.state_path), shape_of(run.metadata_path)
+
+    def has_files_of(self, run: Run) -> bool:
+        """Return whether the remote has the files of this work tree as they are now."""
+        return self.state == shape_of(run.state_path) and self.metadata_file == shape_of(run.metadata_path)
 
 
 class Sent(Note):
@@ -71,12 +82,12 @@ class Sent(Note):
     def is_whole(self, run: Run, remote: str) -> bool:
         """Return whether the remote has the run as it is here, without opening the log."""
         is_there = self.remote == remote and bool(self.commit) and not self.must_purge and self.log is not None
-        return is_there and self.log == shape_of(run.log_path) and self.here.state == shape_of(run.state_path)
+        return is_there and self.log == shape_of(run.log_path) and self.here.has_files_of(run)
 
     def note_files(self, run: Run) -> None:
         """Note that the remote has the run's files as they are now."""
         self.log = shape_of(run.log_path)
-        self.note_state(run)
+        self.here.note_files(run)
 
     def note_shared(self, digest: str) -> None:
         """Note which state this work tree and `commit` both have."""

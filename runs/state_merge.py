@@ -38,18 +38,21 @@ LONGEST_VALUE = 200
 class Loss(NamedTuple):
     """A key that both sides changed, the side whose value is used, and the other's value as JSON, or None without one.
 
-    The names of nested keys are joined with dots: `phases.build.status`.
+    The names of nested keys are joined with dots: `phases.build.status`. Without a base, which `has_base` says, it is
+    not known who changed it.
     """
 
     key: str
     used: str
     other: str | None
+    has_base: bool = True
 
     def __str__(self) -> str:
         """Say it in one line."""
         side = THEIRS if self.used == OURS else OURS
         value = "removed it" if self.other is None else f"had {_shorten(self.other)}"
-        return f"both sides changed {self.key}: {self.used} is used, {side} {value}"
+        what = f"both sides changed {self.key}" if self.has_base else f"the sides differ in {self.key}"
+        return f"{what}: {self.used} is used, {side} {value}"
 
 
 class Merged(NamedTuple):
@@ -78,7 +81,8 @@ def merge_states(base: bytes, ours: bytes, theirs: bytes, blocks: Blocks | None)
         remark = f"the two sides are the states of two runs: {used} is used"
     if mine is not None and other is not None:
         members, losses = _merge_members({} if before is None else before.value, mine.value, other.value)
-        return Merged(_write(mine, members | (blocks or {})), losses)
+        named = [loss._replace(has_base=before is not None) for loss in losses]
+        return Merged(_write(mine, members | (blocks or {})), named)
     only = mine or other
     return Merged(ours if only is None else _write(only, only.value | (blocks or {})), [], remark)
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import click
 
+from faber_ledger.cli.sync.versions import note_restored
 from faber_ledger.cli.ui.output import json_option, say, show
 from faber_ledger.cli.ui.which_run import run_argument, run_to_project
 from faber_ledger.cli.ui.words import publishing_hint
-from faber_ledger.ledger import disk
 from faber_ledger.ledger.clock import now
 from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs import state_write
@@ -17,7 +17,6 @@ from faber_ledger.runs.log import read_log
 from faber_ledger.runs.projecting import reproject, restore_backup
 from faber_ledger.runs.publish import why_not_published
 from faber_ledger.runs.run import Run
-from faber_ledger.runs.sent import SentState
 from faber_ledger.runs.tree_note import TreeNote
 
 
@@ -50,7 +49,7 @@ def _project_run(run: Run, *, rebuild: bool, restore: bool) -> dict[str, Any]:
     missing = not os.path.lexists(run.state_path)
     if restore:
         used, has_events = restore_backup(run, warn=say)
-        disk.remove(SentState(run).path)  # the next exchange merges the state, which may be older than the ref's
+        note_restored(run)
         if has_events:
             record_before_projecting(run, now(), warn=say)
             reproject(run, rebuild=True, warn=say)
@@ -59,7 +58,7 @@ def _project_run(run: Run, *, rebuild: bool, restore: bool) -> dict[str, Any]:
     record_before_projecting(run, now(), warn=say)
     result = reproject(run, rebuild=rebuild, warn=say, defaults={})
     if result.source is not None:
-        disk.remove(SentState(run).path)
+        note_restored(run)
         return {"run_id": run.run_id, "outcome": "restored", "backup": result.source, "projected": True}
     if missing:
         return {"run_id": run.run_id, "outcome": "made", "unknown": result.unknown}

@@ -12,7 +12,7 @@ import click
 from faber_ledger.cli.doctor.hooks import read_hook_log
 from faber_ledger.cli.reports.run_list import position_lines
 from faber_ledger.cli.sync.agreement import hint_at_remote
-from faber_ledger.cli.sync.versions import is_state_due
+from faber_ledger.cli.sync.versions import due_files
 from faber_ledger.cli.ui.git_words import in_git_data, in_git_line
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import choose_run, run_argument
@@ -124,7 +124,7 @@ def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
         found = Found(summarize(log), fold(log.stream()))
         names = {name for (name,) in log.connection.execute("SELECT id FROM event")}
         if carries_refs(run.root):
-            found = found._replace(unsent=describe_unsent(run, log, is_start=False) or _unsent_state(run))
+            found = found._replace(unsent=describe_unsent(run, log, is_start=False) or _unsent_files(run))
         if run.is_kept and (here := branch_of(run.root)) is not None:
             found = found._replace(branch=log.first_branch(besides=here))
     if not run.is_kept:
@@ -136,10 +136,12 @@ def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
     return found._replace(agrees=found.why is not None or not differing_blocks(found.blocks, state))
 
 
-def _unsent_state(run: Run) -> str | None:
+def _unsent_files(run: Run) -> str | None:
     sent = Sent(run)
-    is_due = sent.commit and not sent.is_forgotten and is_state_due(run, sent)
-    return f"its state.json has changed since: `faber-ledger sync` sends it to {sent.remote}" if is_due else None
+    due = due_files(run, sent) if sent.commit and not sent.is_forgotten else []
+    has, it = ("have", "them") if due[1:] else ("has", "it")
+    what = f"its {' and '.join(due)} {has} changed since: `faber-ledger sync` sends {it} to {sent.remote}"
+    return what if due else None
 
 
 def _data(run: Run, state: dict[str, Any], found: Found) -> dict[str, Any]:

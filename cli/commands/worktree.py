@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from faber_ledger.cli.sync.versions import is_state_due
+from faber_ledger.cli.sync.versions import due_files
 from faber_ledger.cli.ui.output import json_option, say, show, warn
 from faber_ledger.cli.ui.words import table
 from faber_ledger.cli.worktrees import git
@@ -172,7 +172,7 @@ def _list_blockers(site: Site, sites: list[Site], here: str, *, named: bool) -> 
 def _is_sent(run: Run) -> bool:
     """Return whether a run's ref at the remote has its files as they are here."""
     sent = Sent(run)
-    return carries_refs(run.root) and sent.commit != "" and not sent.is_forgotten and not is_state_due(run, sent)
+    return carries_refs(run.root) and sent.commit != "" and not sent.is_forgotten and not due_files(run, sent)
 
 
 def _is_below(folder: str, top: str) -> bool:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from faber_ledger.cli.sync.ref_intake import Warn, absorb_commit
 from faber_ledger.cli.sync.refs import METADATA, STATE, Remote, decoded_name, read, ref_name
-from faber_ledger.cli.sync.versions import DESCRIBED, FOLDER, RUN, digest_of, fields_of, place_of
+from faber_ledger.cli.sync.versions import DESCRIBED, FOLDER, RUN, digest_of, digest_of_metadata, fields_of, place_of
 from faber_ledger.cli.ui.server import names_server
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.command_errors import AmbiguousRun, GitFailed, ServerUnavailable
@@ -20,7 +20,7 @@ from faber_ledger.runs.git import project_key, work_tree_of
 from faber_ledger.runs.kept import runs_here
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run, is_run_id, path_form
-from faber_ledger.runs.sent import Sent
+from faber_ledger.runs.sent import Sent, SentState
 from faber_ledger.runs.state_file import read_state
 
 
@@ -135,6 +135,9 @@ def _write_missing(run: Run, files: dict[str, str], warn: Warn) -> None:
             else:
                 os.makedirs(os.path.dirname(path), exist_ok=True)
                 disk.put(path, text.encode())
+                here = SentState(run)
+                here.metadata = digest_of_metadata(text.encode())
+                here.save()
         except (LedgerError, OSError, ValueError, RecursionError) as error:
             warn(f"{run.run_id}: the {name} of its ref cannot be used: {error}")
 

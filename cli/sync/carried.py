@@ -15,8 +15,20 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from faber_ledger.cli.sync.ref_intake import absorb_commit
-from faber_ledger.cli.sync.refs import LEDGER, STATE, Push, Pushed, Remote, Version, delete_refs, read, ref_name, write
-from faber_ledger.cli.sync.versions import digest_of, files_to_send, is_state_due, message_of, time_of
+from faber_ledger.cli.sync.refs import (
+    LEDGER,
+    METADATA,
+    STATE,
+    Push,
+    Pushed,
+    Remote,
+    Version,
+    delete_refs,
+    read,
+    ref_name,
+    write,
+)
+from faber_ledger.cli.sync.versions import digest_of, due_files, files_to_send, message_of, time_of
 from faber_ledger.cli.ui.words import events_shown, plural
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import GitFailed, ServerRefused, ServerUnavailable
@@ -28,10 +40,12 @@ from faber_ledger.recording.recording import drain_waiting
 from faber_ledger.recording.server_state import content_of
 from faber_ledger.runs.carry import LOCK
 from faber_ledger.runs.clone import lock_run, make_below
+from faber_ledger.runs.copies import runs_in_other_work_trees
 from faber_ledger.runs.log import lacks_ledger, open_run_log
 from faber_ledger.runs.run import Run, clone_folder, path_in_clone
-from faber_ledger.runs.sent import Sent
-from faber_ledger.runs.state_file import parse_state
+from faber_ledger.runs.sent import Sent, SentState
+from faber_ledger.runs.state_file import parse_state, read_state
+from faber_ledger.runs.tree_note import shape_of
 
 ROUNDS = 5  # of fetching and sending, where other clones are faster
 LOCK_SECONDS = 60.0
@@ -46,9 +60,10 @@ class TimeIsUp(BaseException):
 class Carried:
     """What an exchange did to a run: how many events came and went, and `why` it was not sent, if so.
 
-    `hint` says what to run then, and `code` is the exit code. `has_sent` is also true of a state alone; `was_lost` says
-    that the remote had lost the ref; `waiting` counts the deliveries that could not be recorded before. `state` says
-    what the state is that was taken from the ref, and `may_purge` whether a redacted payload there is to be removed.
+    `hint` says what to run then, and `code` is the exit code. `has_sent` is also true of files alone, of which `due`
+    are the names; `was_lost` says that the remote had lost the ref; `waiting` counts the deliveries that could not be
+    recorded before. `state` says what the state is that was taken from the ref, `has_metadata` whether its metadata
+    was, and `may_purge` whether a redacted payload there is to be removed.
     """
 
     def __init__(self, run: Run) -> None:
@@ -59,6 +74,8 @@ class Carried:
         self.code = 0
         self.has_sent = self.was_lost = False
         self.state = ""
+        self.due: list[str] = []
+        self.has_metadata = False
         self.may_purge = True
 
     def fail(self, error: Exception | str) -> None:
@@ -80,9 +97,11 @@ class Carried:
         if self.fetched or self.sent:
             parts.append(f"{events_shown(self.fetched)} fetched from {remote}, {self.sent} sent")
         elif self.has_sent:
-            parts.append(f"its state sent to {remote}")
+            parts.append(f"its {METADATA if self.due == [METADATA] else 'state'} sent to {remote}")
         if self.state:
             parts.append(f"state.json taken from {remote} ({self.state})")
+        if self.has_metadata:
+            parts.append(f"{METADATA} taken from {remote}")
         if self.was_lost:
             parts.append(f"{remote} had lost its ref, which is there again")
         if self.why is not None:
@@ -196,6 +215,7 @@ def _absorb_all(remote: Remote, runs: dict[str, Carried], there: dict[str, str],
                 there[name] = commit.name if commit is not None else there[name]
                 one.fetched += taken.added
                 one.state = taken.state or one.state
+                one.has_metadata |= taken.has_metadata
             except (LedgerError, sqlite3.Error, OSError, RecursionError) as error:
                 one.fail(error)
                 failed.add(name)
@@ -296,7 +316,8 @@ def _prepare(remote: Remote, one: Carried, parent: str, folder: str, warn: Warn,
         log = opened.log
         heads, events = log.heads_text(), log.count_events()
         is_known = bool(parent) and parent == sent.commit and heads == sent.heads and not sent.must_purge
-        if is_known and not is_state_due(run, sent):
+        one.due = due_files(run, sent)
+        if is_known and not one.due:
             sent.remote = remote.name
             sent.note_files(run)
             sent.save()
@@ -340,7 +361,24 @@ def _note_pushed(one: Carried, prepared: Prepared, commit: str, pushed: Pushed, 
     sent.commit, sent.at, sent.problem = commit, now(), ""
     if prepared.has_our_state:
         sent.note_shared(sent.here.digest)
+        _note_in_other_trees(one.run, sent.here)
     sent.is_forgotten = False
     sent.save(is_purged=sent.must_purge)
     one.has_sent, one.why, one.code = True, None, 0
     return False
+
+
+def _note_in_other_trees(run: Run, here: SentState) -> None:
+    """Note what was sent of a state in the other work trees of the clone that have it, too.
+
+    A kept copy is of the only one that has the run's state, which may have changed it since.
+    """
+    with suppress(LedgerError, RecursionError):
+        others = [one for one in runs_in_other_work_trees(run) if os.path.lexists(one.state_path)]
+        for other in others:
+            there, shape = SentState(other), shape_of(other.state_path)
+            is_same = digest_of(read_state(other).value) == here.digest
+            if is_same or (run.is_kept and others == [other]):
+                there.digest, there.base, there.seen = here.digest, here.base, here.seen
+                there.state = shape if is_same else None
+                there.save()

@@ -5,8 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from faber_ledger.cli.sync.refs import LEDGER, SENT, STATE, Commit, delete_refs, ref_name
-from faber_ledger.cli.sync.versions import FOLDER, RUN, digest_of, fields_of, is_state_due, state_of, time_of
+from faber_ledger.cli.sync.refs import LARGEST, LEDGER, METADATA, SENT, STATE, Commit, delete_refs, ref_name
+from faber_ledger.cli.sync.versions import (
+    FOLDER,
+    RUN,
+    digest_of,
+    digest_of_metadata,
+    due_files,
+    fields_of,
+    find_base,
+    state_of,
+    time_of,
+)
+from faber_ledger.ledger import disk
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.encoding import PAYLOAD
 from faber_ledger.ledger.errors import LedgerError, NewerFormat
@@ -16,7 +27,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import effective_redactions
 from faber_ledger.ledger.union import rows_in_file
 from faber_ledger.recording.insertion import write_blocks
-from faber_ledger.recording.server_state import content_of, replace_state
+from faber_ledger.recording.server_state import content_of, metadata_content, replace_state
 from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.git import is_tracked, project_key
 from faber_ledger.runs.git_command import run_git
@@ -24,7 +35,7 @@ from faber_ledger.runs.log import lacks_ledger, open_run_log, read_log
 from faber_ledger.runs.progress import current_phase
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.sent import Sent
-from faber_ledger.runs.set_aside import report
+from faber_ledger.runs.set_aside import read_or_empty, report
 from faber_ledger.runs.state_file import parse_state, read_state
 from faber_ledger.runs.state_merge import merge_states
 from faber_ledger.runs.tree_note import shape_of
@@ -33,10 +44,14 @@ Warn = Callable[[str], None]
 
 
 class Taken(NamedTuple):
-    """What came of a commit: how many events, and what the state is that replaced ours; empty if none did."""
+    """What came of a commit: how many events, what the state is that replaced ours, and whether its metadata did.
+
+    The state is empty if none did.
+    """
 
     added: int
     state: str
+    has_metadata: bool
 
 
 def absorb_commit(run: Run, commit: Commit | None, remote: str, warn: Warn, *, may_purge: bool = True) -> Taken:
@@ -65,15 +80,16 @@ def absorb_commit(run: Run, commit: Commit | None, remote: str, warn: Warn, *, m
         if opened.redacted:
             delete_refs(run.root, [SENT + ref_name(run.run_id)])  # what this clone has sent reaches the payload
     state = _take_state(run, sent, theirs, remote, warn)
+    has_metadata = _take_metadata(run, sent, files.get(METADATA), remote, warn)
     if state or LEDGER in files:
         write_blocks(run, warn=warn)
     if whole is not None:
         sent.noted_at, log = whole
-        if not is_state_due(run, sent):
+        if not due_files(run, sent):
             sent.log = log
-            sent.note_state(run)
+            sent.here.note_files(run)
     sent.save()
-    return Taken(added, state)
+    return Taken(added, state, has_metadata)
 
 
 def _check(run: Run, commit: Commit | None, remote: str) -> Commit:
@@ -149,7 +165,7 @@ def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], remote: str, warn:
             sent.here.seen = sent.commit
             if time_of(theirs) >= time_of(ours):
                 warn(f"{run.run_id}: the state at {remote} is newer ({words}) than the one here, which git tracks")
-        elif found != sent.here.digest:
+        elif not _is_unchanged(run, sent, STATE, found, sent.here.digest):
             return _merge_state(run, sent, ours, theirs, warn)
         else:
             with read_log(run) as log:
@@ -176,3 +192,32 @@ def _merge_state(run: Run, sent: Sent, ours: dict[str, Any], theirs: dict[str, A
         report(run, warn, f"{run.run_id}: state.json: {line}")
     sent.note_shared(digest_of(theirs))  # so that the merge is sent
     return "merged"
+
+
+def _is_unchanged(run: Run, sent: Sent, name: str, found: str, noted: str) -> bool:
+    """Return whether a file is as it was last exchanged; if that is not noted, whether the ref once had it."""
+    return found == noted if noted else bool(find_base(run, sent.commit, name, found))
+
+
+def _take_metadata(run: Run, sent: Sent, path: str | None, remote: str, warn: Warn) -> bool:
+    """Replace a `metadata.json` that git does not track by the ref's if only that has changed; return whether it was.
+
+    Where both have changed, ours is sent.
+    """
+    largest = LARGEST[METADATA]
+    theirs = metadata_content(read_or_empty(path, largest)) if path is not None else None
+    found, others = digest_of_metadata(read_or_empty(run.metadata_path, largest)), digest_of_metadata(theirs or b"")
+    if run.is_kept or theirs is None or not found:
+        return False
+    noted = sent.here.metadata
+    is_new = others not in (found, noted)
+    is_ours = is_new and not _is_unchanged(run, sent, METADATA, found, noted)
+    if is_ours:
+        what = "both sides changed it" if noted else f"it differs from the one at {remote}"
+        report(run, warn, f"{run.run_id}: metadata.json: {what}: ours is used")
+    elif is_new and is_tracked(run.metadata_path) is not False:
+        return False  # it is git's, and the ref's goes on in the ref
+    elif is_new:
+        disk.put(run.metadata_path, theirs)
+    sent.here.metadata = others
+    return is_new and not is_ours

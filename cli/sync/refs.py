@@ -31,6 +31,7 @@ LONGEST_NAME, DIGITS = 180, 16
 LEDGER, STATE, METADATA = "ledger.db", "state.json", "metadata.json"  # the files of a commit
 LARGEST = {LEDGER: 1 << 30, STATE: 64 << 20, METADATA: 1 << 20}  # bytes
 LONGEST_MESSAGE, LARGEST_COMMIT = 4096, 1 << 20
+LONGEST_HISTORY = 1000  # commits of a ref in which a file is looked for
 ANSWER_SECONDS, TRANSFER_SECONDS = 120.0, 900.0  # a silent remote is found out by the first question
 WHO = "faber-ledger <faber-ledger@localhost>"
 # Nothing that a user has set for his own fetches and pushes changes these: no hook runs, no tag or submodule goes
@@ -259,11 +260,11 @@ class Commit(NamedTuple):
 
 
 @contextmanager
-def read(top: str, commits: list[str]) -> Iterator[Iterator[Commit | None]]:
+def read(top: str, commits: list[str], names: Iterable[str] = tuple(LARGEST)) -> Iterator[Iterator[Commit | None]]:
     """Read commits, or what refs have now, with their files: yield an iterator of them, None for what is not a commit.
 
-    The files are private ones. A file that is none, or is larger than `LARGEST`, is left out. One process of git does
-    it for all of them. The iterator raises GitFailed.
+    The files are private ones, of the `names`. A file that is none, or is larger than `LARGEST`, is left out. One
+    process of git does it for all of them. The iterator raises GitFailed.
     """
     if not commits:
         yield iter(())
@@ -274,21 +275,27 @@ def read(top: str, commits: list[str]) -> Iterator[Iterator[Commit | None]]:
         with subprocess.Popen(
             command, cwd=top, stdin=pipe, stdout=pipe, stderr=nowhere, env=environment, bufsize=0
         ) as process:
-            yield (_read_commit(process, folder, commit) for commit in commits)
+            yield (_read_commit(process, folder, commit, names) for commit in commits)
 
 
-def _read_commit(process: subprocess.Popen[bytes], folder: str, commit: str) -> Commit | None:
+def _read_commit(process: subprocess.Popen[bytes], folder: str, commit: str, names: Iterable[str]) -> Commit | None:
     path = os.path.join(folder, "commit")
     name = _read_object(process, commit, b"commit", path, LARGEST_COMMIT)
     if not name:
         return None
     with open(path, encoding="utf-8", errors="replace") as file:
         found = Commit(name, file.read().partition("\n\n")[2][:LONGEST_MESSAGE], {})
-    for file_name, largest in LARGEST.items():
+    for file_name in names:
         path = os.path.join(folder, file_name)
-        if _read_object(process, f"{name}:{file_name}", b"blob", path, largest):
+        if _read_object(process, f"{name}:{file_name}", b"blob", path, LARGEST[file_name]):
             found.files[file_name] = path
     return found
+
+
+def list_history(top: str, commit: str) -> list[str]:
+    """Return a commit and those before it, the newest first; none where git does not have it."""
+    printed = run_git("rev-list", f"--max-count={LONGEST_HISTORY}", commit, "--", at=top).stdout
+    return os.fsdecode(printed).split()
 
 
 def _read_object(process: subprocess.Popen[bytes], name: str, kind: bytes, path: str, largest: int) -> str:

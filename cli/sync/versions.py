@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from typing import Any
 
-from faber_ledger.cli.sync.refs import LARGEST, METADATA, STATE, Commit, Remote, read
+from faber_ledger.cli.sync.refs import LARGEST, METADATA, STATE, Commit, Remote, list_history, read
 from faber_ledger.files.text import one_line
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.encoding import loads, sha256
@@ -66,13 +66,14 @@ def files_to_send(remote: Remote, run: Run, sent: Sent, parent: str) -> tuple[di
     Where the run's files are not here, as on another branch, the remote's stay, too.
     """
     state: dict[str, Any] = {}
+    metadata = metadata_content(_read_metadata(run.metadata_path))
+    is_changed = _digest_in(METADATA, run.metadata_path) not in ("", sent.here.metadata)
     if not (run.is_kept and parent):  # this clone's copy of a state that this work tree lacks may be old
         with suppress(LedgerError):
             state = read_state(run).value
     ours, there = state, dict[str, bytes]()
-    metadata = metadata_content(read_or_empty(run.metadata_path, LARGEST[METADATA]))
     is_newer = not state or (sent.here.base != parent and sent.updated_at >= time_of(state))
-    if parent and (is_newer or metadata is None):
+    if parent and (is_newer or not is_changed):
         with read(remote.top, [parent]) as commits:
             found = next(commits)
             paths = found.files if found is not None else {}
@@ -80,7 +81,10 @@ def files_to_send(remote: Remote, run: Run, sent: Sent, parent: str) -> tuple[di
     if is_newer and STATE in there:
         with suppress(LedgerError, RecursionError):  # ours is better than one that nobody can read
             state = parse_state(run, there[STATE]).value
-    metadata = metadata or metadata_content(there.get(METADATA, b""))
+    if is_changed:
+        sent.here.metadata = digest_of_metadata(metadata or b"")
+    else:
+        metadata = metadata_content(there.get(METADATA, b"")) or metadata
     if state and state is ours:
         sent.here.digest = digest_of(state)
     return state, {METADATA: metadata} if metadata is not None else {}
@@ -107,10 +111,62 @@ def digest_of(state: dict[str, Any]) -> str:
     return sha256(content_of(state).encode()).hexdigest()
 
 
-def is_state_due(run: Run, sent: Sent) -> bool:
-    """Return whether the state here is newer than the remote's, or has changed since it was exchanged."""
+def digest_of_metadata(content: bytes) -> str:
+    """Return what tells whether a `metadata.json` has changed; empty of what is none."""
+    found = metadata_content(content)
+    return sha256(found).hexdigest() if found is not None else ""
+
+
+def find_base(run: Run, commit: str, name: str, digest: str) -> str:
+    """Return the newest commit, from `commit` back, whose file has a digest; empty if none has."""
+    commits = list_history(run.root, commit) if commit else []
+    with read(run.root, commits, [name]) as versions:
+        for version in versions:
+            if version is not None and digest == _digest_in(name, version.files.get(name)):
+                return version.name
+    return ""
+
+
+def note_restored(run: Run) -> None:
+    """Note with which commit of its ref a state was exchanged that was restored, and may be older than the ref's.
+
+    Where the ref never had it, nothing is known of it, and the next exchange merges it without a base.
+    """
+    sent = Sent(run)
+    here, base, digest = sent.here, "", ""
+    with suppress(LedgerError, RecursionError):
+        digest = digest_of(read_state(run).value)
+        base = find_base(run, sent.commit, STATE, digest)
+    here.base, here.seen, here.digest, here.state = base, base, digest if base else "", None
+    here.save()
+
+
+def _digest_in(name: str, path: str | None) -> str:
+    """Return the digest of a state or `metadata.json`; empty if there is none that can be read."""
+    if name == METADATA:
+        return digest_of_metadata(_read_metadata(path))
+    try:
+        return digest_of(state) if (state := state_of(path)) else ""
+    except RecursionError:
+        return ""
+
+
+def _read_metadata(path: str | None) -> bytes:
+    return read_or_empty(path, LARGEST[METADATA]) if path else b""
+
+
+def due_files(run: Run, sent: Sent) -> list[str]:
+    """Return which of state and `metadata.json` are here as the remote does not have them."""
     if run.is_kept:
-        return False
+        return []
+    found = [STATE] if _is_state_due(run, sent) else []
+    is_seen = sent.here.metadata_file == shape_of(run.metadata_path)
+    is_due = not is_seen and _digest_in(METADATA, run.metadata_path) not in ("", sent.here.metadata)
+    return [*found, METADATA] if is_due else found
+
+
+def _is_state_due(run: Run, sent: Sent) -> bool:
+    """Return whether the state here is newer than the remote's, or has changed since it was exchanged."""
     try:
         state = read_state(run).value
         at = time_of(state)

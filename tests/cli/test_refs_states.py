@@ -14,15 +14,21 @@ LATER, LATEST = "2027-01-01T00:00:00Z", "2027-02-01T00:00:00Z"
 
 
 @pytest.fixture
-def one(tmp_path: Path) -> CarriedClone:
-    """A clone whose run was sent, with a state that git ignores."""
+def unsent(tmp_path: Path) -> CarriedClone:
+    """A clone with a run whose state git ignores."""
     clone = CarriedClone.started(tmp_path / "one")
     clone.git("rm", "--cached", "-rq", ".fractary/runs")
     (clone.root / ".gitignore").write_text("state.json\nmetadata.json\n")
     clone.commit("ignored")
     clone.git("push", "-q", "origin", "main")
-    clone.sync()
     return clone
+
+
+@pytest.fixture
+def one(unsent: CarriedClone) -> CarriedClone:
+    """A clone whose run was sent, with a state that git ignores."""
+    unsent.sync()
+    return unsent
 
 
 def bring(one: CarriedClone, name: str = "two") -> CarriedClone:
@@ -35,6 +41,11 @@ def bring(one: CarriedClone, name: str = "two") -> CarriedClone:
 
 def advance(clone: CarriedClone, phase: str = "evaluate", at: str = LATER) -> None:
     clone.change(updated_at=at, current_phase=phase)
+
+
+def forget_exchange(clone: CarriedClone) -> None:
+    """Lose the note of what this work tree has in common with the ref."""
+    (clone.private(RUN) / "sent-main.json").unlink()
 
 
 @pytest.mark.parametrize("way", ["sync", "resume", "init"])
@@ -200,6 +211,82 @@ def test_a_work_tree_with_an_older_state_takes_the_refs(one: CarriedClone) -> No
     assert json.loads(one.origin.content("state.json"))["note"] == "of the tree"
 
 
+@pytest.mark.parametrize("way", ["as sent", "changed since", "as its next session began"])
+def test_a_work_tree_whose_run_the_main_one_sent_undoes_nothing(unsent: CarriedClone, way: str) -> None:
+    unsent.git("worktree", "add", "-q", "--detach", "../tree")
+    tree = CarriedClone(unsent.root.parent / "tree")
+    tree.name_run()
+    shutil.move(unsent.state_path.parent, tree.state_path.parent)
+    tree.change(estimate="1 day", obsolete=True)
+    start = {"hook_event_name": "SessionStart", "source": "startup"}
+    tree.deliver("session-start", "at work", **start)
+    if way != "as sent":
+        tree.change(reviewer="cy")
+    unsent.sync()  # where the run's files are not
+    if way == "as its next session began":
+        tree.deliver("session-start", "next", **start)
+    two = bring(unsent)
+    state = {**two.state, "estimate": "3 days", "updated_at": LATER}
+    del state["obsolete"]
+    two.put(state)
+    two.sync()
+    tree.change(reviewer="dee", updated_at=LATEST)
+    assert "both sides" not in tree.sync().stderr
+    two.sync()
+    for clone in (tree, two):
+        assert (clone.state["estimate"], clone.state["reviewer"]) == ("3 days", "dee")
+        assert "obsolete" not in clone.state
+
+
+def test_a_state_that_nothing_is_noted_of_is_found_in_the_ref(one: CarriedClone) -> None:
+    two = bring(one)
+    two.sync()
+    one.change(note="kept", gone=True, updated_at="2026-12-01T00:00:00Z")
+    one.sync()
+    two.sync()
+    state = two.state
+    del state["gone"]
+    two.put({**state, "current_phase": "evaluate", "updated_at": LATER})
+    two.sync()
+    forget_exchange(one)
+    assert "state.json taken from origin (in_progress, evaluate)" in one.sync().stdout
+    assert "gone" not in one.state
+
+
+def test_without_a_base_no_line_says_that_both_sides_changed(one: CarriedClone) -> None:
+    two = bring(one)
+    two.change(current_phase="evaluate", updated_at=LATER)
+    two.sync()
+    forget_exchange(one)
+    one.change(ours=1)
+    said = one.sync().stderr
+    assert 'state.json: the sides differ in current_phase: theirs is used, ours had "build"' in said
+    assert "both sides changed" not in said
+    assert (one.state["current_phase"], one.state["ours"]) == ("evaluate", 1)
+
+
+@pytest.mark.parametrize("when", ["at once", "after a change"])
+def test_a_state_that_project_restored_undoes_nothing(one: CarriedClone, when: str) -> None:
+    one.change(estimate=1, gone=True, updated_at="2026-12-01T00:00:00Z")
+    one.work("on the laptop")
+    one.sync()
+    two = bring(one)
+    state = {**two.state, "estimate": 2, "updated_at": LATER}
+    del state["gone"]
+    two.put(state)
+    two.sync()
+    one.state_path.unlink()
+    one.sync()
+    one.faber("project", RUN)
+    if when == "after a change":
+        one.change(note="ours", updated_at=LATEST)
+    assert "both sides" not in one.sync().stderr
+    two.sync()
+    for clone in (one, two):
+        assert clone.state["estimate"] == 2
+        assert "gone" not in clone.state
+
+
 @pytest.mark.parametrize("way", ["file", "folder"])
 def test_a_lost_state_sends_no_older_copy(one: CarriedClone, way: str) -> None:
     one.change(note="newest")
@@ -221,7 +308,7 @@ def test_a_restored_backup_takes_nothing_back(one: CarriedClone) -> None:
     one.sync()
     one.state_path.write_text("{")
     one.faber("project", RUN, "--restore")
-    assert "state.json taken from origin (merged)" in one.sync().stdout
+    assert "state.json taken from origin (in_progress, build)" in one.sync().stdout
     for state in (one.state, json.loads(one.origin.content("state.json"))):
         assert state["phases"][0]["status"] == "completed"
 

@@ -1,0 +1,100 @@
+"""Whose `metadata.json` a run's ref and its clones have where git ignores it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.carried import CarriedClone
+from support.clones import RUN
+
+
+def path_in(clone: CarriedClone) -> Path:
+    return clone.state_path.parent / "metadata.json"
+
+
+def put(clone: CarriedClone, plan: str) -> None:
+    path_in(clone).write_text(json.dumps({"run_id": RUN, "plan_id": plan}) + "\n")
+
+
+def plan_in(clone: CarriedClone) -> Any:
+    return json.loads(path_in(clone).read_text())["plan_id"]
+
+
+def plan_at(clone: CarriedClone) -> Any:
+    """Return the plan that the ref's metadata has at the remote."""
+    return json.loads(clone.origin.content("metadata.json"))["plan_id"]
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> CarriedClone:
+    """A clone whose run was sent with its metadata, which git ignores."""
+    clone = CarriedClone.started(tmp_path / "one")
+    clone.git("rm", "--cached", "-rq", ".fractary/runs")
+    (clone.root / ".gitignore").write_text("state.json\nmetadata.json\n")
+    clone.commit("ignored")
+    clone.git("push", "-q", "origin", "main")
+    put(clone, "first")
+    clone.sync()
+    return clone
+
+
+@pytest.fixture
+def two(one: CarriedClone) -> CarriedClone:
+    """A clone that has resumed the run on another machine."""
+    clone = one.second("two")
+    clone.faber("run", "resume", RUN, "--yes")
+    assert plan_in(clone) == "first"
+    clone.sync()
+    return clone
+
+
+def test_a_change_of_the_metadata_alone_is_sent_and_taken(one: CarriedClone, two: CarriedClone) -> None:
+    put(two, "second")
+    unsent = "its metadata.json has changed since: `faber-ledger sync` sends it to origin"
+    assert unsent in two.faber("status").stdout
+    assert two.sync().stdout == f"{RUN}: its metadata.json sent to origin\n"
+    assert unsent not in two.faber("status").stdout
+    assert two.sync().stdout == "nothing new at origin\n"
+    one.sync()
+    assert (plan_in(one), plan_at(one)) == ("second", "second")
+    assert "nothing new" in one.sync().stdout
+
+
+def test_an_old_copy_that_was_not_changed_undoes_nothing(one: CarriedClone, two: CarriedClone) -> None:
+    put(two, "second")
+    two.work("on the desktop")
+    two.sync()
+    one.work("on the laptop")
+    assert "metadata.json taken from origin" in one.sync().stdout
+    assert (plan_in(one), plan_at(one)) == ("second", "second")
+
+
+def test_of_a_file_that_both_sides_changed_ours_is_used(one: CarriedClone, two: CarriedClone) -> None:
+    put(two, "theirs")
+    two.sync()
+    put(one, "ours")
+    assert f"{RUN}: metadata.json: both sides changed it: ours is used" in one.sync().stderr
+    assert (plan_in(one), plan_at(one)) == ("ours", "ours")
+    two.sync()
+    assert plan_in(two) == "ours"
+
+
+def test_an_old_copy_of_which_nothing_is_noted_undoes_nothing(one: CarriedClone, two: CarriedClone) -> None:
+    put(two, "second")
+    two.sync()
+    (one.private(RUN) / "sent-main.json").unlink()
+    one.work("on the laptop")
+    one.sync()
+    assert (plan_in(one), plan_at(one)) == ("second", "second")
+
+
+def test_of_metadata_that_git_tracks_the_file_stays(one: CarriedClone, two: CarriedClone) -> None:
+    put(two, "second")
+    two.sync()
+    one.git("add", "--force", str(path_in(one)))
+    one.work("on the laptop")
+    one.sync()
+    assert (plan_in(one), plan_at(one)) == ("first", "second")
