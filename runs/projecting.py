@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     OldState = tuple[str, JsonText, str | None]
 
 
+COPY = "this clone's copy"  # a source of a restored state
 NEVER_KNOWN = ("status", "workflow_version", "target", "started_at", "phases", "artifacts")
 
 
@@ -157,7 +158,7 @@ def _write_missing(run: Run, opened: RunLog, defaults: dict[str, str], warn: Cal
 
 def read_older_states(run: Run) -> Iterator[OldState]:
     """Yield the valid states of a run that are elsewhere: the copy of this clone, backups, git's last commit."""
-    yield from _parse_old(run, "this clone's copy", read_state_copy(run))
+    yield from _parse_old(run, COPY, read_state_copy(run))
     for path, state in state_file.read_backups(run):
         yield os.path.basename(path), state, path
     yield from _parse_old(run, "git's last commit", read_state_in_head(run))

@@ -45,6 +45,7 @@ from faber_ledger.runs.log import lacks_ledger, open_run_log
 from faber_ledger.runs.run import Run, clone_folder, path_in_clone
 from faber_ledger.runs.sent import Sent, SentState
 from faber_ledger.runs.state_file import parse_state, read_state
+from faber_ledger.runs.state_write import refresh_copy
 from faber_ledger.runs.tree_note import shape_of
 
 ROUNDS = 5  # of fetching and sending, where other clones are faster
@@ -326,6 +327,8 @@ def _prepare(remote: Remote, one: Carried, parent: str, folder: str, warn: Warn,
         sent.noted_at = now()
         shutil.copyfile(run.log_path, path)
         state, files = files_to_send(remote, run, sent, parent)
+        with suppress(LedgerError):
+            refresh_copy(run, read_state(run), warn)  # so that no copy is older than what was exchanged
         message, blocks = message_of(run, state, log), dict(fold(log.stream()))
     files[LEDGER] = path
     if state:

@@ -15,6 +15,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.recording.server_state import content_of, metadata_content
 from faber_ledger.runs.active import Here
 from faber_ledger.runs.clone import writer_of
+from faber_ledger.runs.copies import runs_in_other_work_trees
 from faber_ledger.runs.git import project_key
 from faber_ledger.runs.layouts import find_run, find_run_from
 from faber_ledger.runs.progress import current_phase
@@ -127,18 +128,20 @@ def find_base(run: Run, commit: str, name: str, digest: str) -> str:
     return ""
 
 
-def note_restored(run: Run) -> None:
+def note_restored(run: Run, *, is_copy: bool) -> None:
     """Note with which commit of its ref a state was exchanged that was restored, and may be older than the ref's.
 
-    Where the ref never had it, nothing is known of it, and the next exchange merges it without a base.
+    Where the ref never had it, the clone's copy was changed since this work tree's last exchange, unless another one
+    wrote it; of any other state nothing is known, and the next exchange merges it without a base.
     """
     sent = Sent(run)
     here, base, digest = sent.here, "", ""
     with suppress(LedgerError, RecursionError):
         digest = digest_of(read_state(run).value)
         base = find_base(run, sent.commit, STATE, digest)
-    here.base, here.seen, here.digest, here.state = base, base, digest if base else "", None
-    here.save()
+    if base or not is_copy or runs_in_other_work_trees(run):
+        here.base, here.seen, here.digest, here.state = base, base, digest if base else "", None
+        here.save()
 
 
 def _digest_in(name: str, path: str | None) -> str:

@@ -287,6 +287,35 @@ def test_a_state_that_project_restored_undoes_nothing(one: CarriedClone, when: s
         assert "gone" not in clone.state
 
 
+def test_a_restored_copy_that_was_not_sent_undoes_nothing(one: CarriedClone) -> None:
+    one.change(estimate=1, gone=True, updated_at="2026-12-01T00:00:00Z")
+    one.sync()
+    one.change(note="ours", updated_at=LATEST)
+    one.work("on the laptop")
+    two = bring(one)
+    state = {**two.state, "estimate": 2, "updated_at": LATER}
+    del state["gone"]
+    two.put(state)
+    two.sync()
+    one.state_path.unlink()
+    one.faber("project", RUN)
+    assert "differ" not in one.sync().stderr
+    two.sync()
+    for clone in (one, two):
+        assert (clone.state["estimate"], clone.state["note"]) == (2, "ours")
+        assert "gone" not in clone.state
+
+
+def test_a_restored_copy_is_not_older_than_what_was_sent(one: CarriedClone) -> None:
+    one.change(note="before")
+    one.work("which keeps a copy")
+    one.change(note="newest", updated_at=LATER)
+    one.sync()
+    one.state_path.unlink()
+    one.faber("project", RUN)
+    assert one.state["note"] == "newest"
+
+
 @pytest.mark.parametrize("way", ["file", "folder"])
 def test_a_lost_state_sends_no_older_copy(one: CarriedClone, way: str) -> None:
     one.change(note="newest")
