@@ -19,6 +19,7 @@ from faber_ledger.cli.sync.versions import (
 )
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.clock import now
+from faber_ledger.ledger.disk import folder_around
 from faber_ledger.ledger.encoding import PAYLOAD
 from faber_ledger.ledger.errors import LedgerError, NewerFormat
 from faber_ledger.ledger.file import check_file
@@ -215,8 +216,10 @@ def _take_metadata(run: Run, sent: Sent, path: str | None, remote: str, warn: Wa
     if is_ours:
         what = "both sides changed it" if noted else f"it differs from the one at {remote}"
         report(run, warn, f"{run.run_id}: metadata.json: {what}: ours is used")
-    elif is_new and is_tracked(run.metadata_path) is not False:
-        return False  # it is git's, and the ref's goes on in the ref
+    elif is_new and (
+        is_tracked(run.metadata_path) is not False or folder_around(run.own_directory, [run.root]) is None
+    ):
+        return False  # it is git's, or behind a link that leads out of the project: the ref's goes on in the ref
     elif is_new:
         disk.put(run.metadata_path, theirs)
     sent.here.metadata = others

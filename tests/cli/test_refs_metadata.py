@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.carried import CarriedClone
 from support.clones import RUN
+from support.project import usual_state
 
 
 def path_in(clone: CarriedClone) -> Path:
@@ -89,6 +91,34 @@ def test_an_old_copy_of_which_nothing_is_noted_undoes_nothing(one: CarriedClone,
     one.work("on the laptop")
     one.sync()
     assert (plan_in(one), plan_at(one)) == ("second", "second")
+
+
+def test_nothing_is_written_through_a_link_that_leads_out_of_the_project(one: CarriedClone, tmp_path: Path) -> None:
+    run_id, name, plans = "plan-1-run-a", "plan-1%2Fa", one.root / ".fractary/faber/runs"
+    (plans / "plan-1").mkdir(parents=True)
+    state = {**usual_state(run_id), "updated_at": "2026-01-06T10:00:00Z"}
+    (plans / "plan-1/state-a.json").write_text(json.dumps(state))
+    (plans / run_id).mkdir()
+    (plans / run_id / "metadata.json").write_text('{"plan_id": "first"}')
+    with (one.root / ".gitignore").open("a") as file:
+        file.write("state-a.json\n")
+    one.name_run(run_id)
+    one.deliver("session-start", "of a plan", hook_event_name="SessionStart", source="startup")
+    one.sync()
+    one.origin.put(
+        {
+            "ledger.db": one.origin.content("ledger.db", name),
+            "state.json": one.origin.content("state.json", name),
+            "metadata.json": b'{"plan_id": "second"}',
+        },
+        name,
+    )
+    shutil.move(plans / run_id, tmp_path / "outside")
+    one.git("init", "-q", "../outside")
+    (plans / run_id).symlink_to(tmp_path / "outside")
+    one.sync()
+    assert json.loads((tmp_path / "outside/metadata.json").read_text()) == {"plan_id": "first"}
+    assert json.loads(one.origin.content("metadata.json", name)) == {"plan_id": "second"}
 
 
 def test_of_metadata_that_git_tracks_the_file_stays(one: CarriedClone, two: CarriedClone) -> None:
