@@ -11,7 +11,7 @@ from itertools import zip_longest
 from faber_ledger.ledger import JOURNAL_ENDING, disk
 from faber_ledger.ledger.disk import FileRefused
 from faber_ledger.ledger.encoding import ID, ROW, WRITER
-from faber_ledger.ledger.errors import IntegrityError, LedgerError, NewerFormat, NotWritable
+from faber_ledger.ledger.errors import IntegrityError, LedgerError, NewerFormat, NotWritable, UnionConflict
 from faber_ledger.ledger.file import FORMAT_1, sqlite3, statements
 from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.log import Log
@@ -84,18 +84,21 @@ def take_fetched(run: Run, log: Log, path: str, warn: Callable[[str], None]) -> 
     """Insert what passes of a ledger that a fetch brought into a private file, as of a work tree's file.
 
     Return its heads if the log now holds all of its events, else an empty text; and how many payloads were put back.
+    Raises UnionConflict for the ledger of another run, and IntegrityError for one that cannot be taken.
     """
     try:
         with open_untrusted(path) as offered:
             if _is_foreign(run, log, offered):
-                report(run, warn, f"{FETCHED} of {run.run_id} is the ledger of another run: nothing of it is used")
-                return "", 0
+                hint = (
+                    "start the run here again under another id (`faber-ledger run start --run-id ID`); or, if nobody"
+                    f" needs the other, run `faber-ledger run forget --remote {run.run_id}`"
+                )
+                raise UnionConflict("its ref is another run with the same id: nothing of it is used", hint=hint)
             passing = Passing([offered], log, rows_waiting(run))
             restored = insert(run, log, passing, passing.payloads)
             heads = "" if passing.refused else offered.heads_text()
-    except (LedgerError, FileRefused, OSError, UnicodeError, sqlite3.Error) as error:
-        _set_aside(run, warn, f"is not a sound ledger ({_reason(error)})", path)
-        return "", 0
+    except (OSError, UnicodeError, sqlite3.Error) as error:
+        raise IntegrityError(f"the ledger of its ref cannot be taken: {error}") from error
     _sort_out(run, passing, warn, path)
     return heads, restored
 

@@ -1,4 +1,4 @@
-"""Run git for a command, with `subprocess`: as the user would, in the user's folder and with the user's index.
+"""Run git for a command, with `subprocess`: as the user would, in the user's folder.
 
 Commands use this where git's exit code or complaint matters, or where git changes something. Hooks, and the libraries
 that they load, ask with `GitQuery` of `runs/git_query.py`, which costs less and never writes.
@@ -13,10 +13,11 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from faber_ledger.ledger.command_errors import GitFailed
-from faber_ledger.runs.git_query import SAFE
+from faber_ledger.runs.git import work_tree_of
+from faber_ledger.runs.git_query import FOREIGN, INDEX, SAFE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator, Mapping
 
 
 NO_TIME_LEFT = 0.0  # git was too slow once: it is not asked again
@@ -38,12 +39,9 @@ def limit_answers(seconds: float) -> Iterator[None]:
         _limit.reset(token)
 
 
-def git(*arguments: str, at: str | None = None, content: bytes | None = None, without: Collection[str] = ()) -> bytes:
-    """Run a git command and return what it printed; raises GitFailed with git's own complaint.
-
-    The environment is passed on, without the variables in `without`: in a commit hook it names the index to commit.
-    """
-    done = run_git(*arguments, at=at, content=content, without=without)
+def git(*arguments: str, at: str | None = None, content: bytes | None = None) -> bytes:
+    """Run a git command and return what it printed; raises GitFailed with git's own complaint."""
+    done = run_git(*arguments, at=at, content=content)
     if done.returncode:
         name = next(word for word in arguments if not word.startswith("-"))
         raise GitFailed(f"`git {name}` failed: {complaint(done)}", hint="see what `git status` says, and run it again")
@@ -54,18 +52,21 @@ def run_git(
     *arguments: str,
     at: str | None = None,
     content: bytes | None = None,
-    without: Collection[str] = (),
-    environment: dict[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
     seconds: float | None = None,
     asked: str = "git",
     may_ask: bool = False,
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a git command whose exit code matters; raises GitFailed if git is not installed or too slow.
 
-    `environment` replaces this process's own. `seconds` limit the time for the answer, besides `limit_answers`; `asked`
+    `environment` replaces this process's own; git finds the repository of the folder `at`, whatever it names, and in a
+    commit hook the index to commit is used. `seconds` limit the time for the answer, besides `limit_answers`; `asked`
     is who gives none then. Git asks the user for a password only if it `may_ask`.
     """
-    kept = {name: value for name, value in (environment or os.environ).items() if name not in without}
+    kept = {name: value for name, value in (environment or os.environ).items() if name not in FOREIGN}
+    index = named_index(at or os.getcwd())
+    if index is not None:
+        kept[INDEX] = index
     limit = _limit.get()
     seconds = min([one for one in (limit, seconds) if one is not None], default=None)
     try:
@@ -92,6 +93,19 @@ def run_git(
         if at is not None and not os.path.isdir(at):  # removed by another process a moment ago
             raise GitFailed(f"the folder {at} does not exist", hint="run the command again") from error
         raise GitFailed("git is not installed", hint="install git, then run the command again") from error
+
+
+def named_index(folder: str) -> str | None:
+    """Return the index that git names to the hooks that it calls; None if it names none of this folder's work tree.
+
+    A commit has its own: where another repository's hook calls us, what we stage must not get into that commit.
+    """
+    named = os.environ.get(INDEX)
+    tree = work_tree_of(folder) if named else None
+    if named is None or tree is None:
+        return None
+    path = os.path.realpath(os.path.join(tree.top, named))
+    return path if os.path.dirname(path) == os.path.realpath(tree.own) else None
 
 
 def top_of(root: str) -> str | None:

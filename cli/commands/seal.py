@@ -21,7 +21,7 @@ from faber_ledger.recording.start import complete_record
 from faber_ledger.runs.active import active_run, can_be_on_branch
 from faber_ledger.runs.clone import lock_run, note_use
 from faber_ledger.runs.conflicts import find_conflicts
-from faber_ledger.runs.git_command import git, limit_answers, top_of
+from faber_ledger.runs.git_command import git, limit_answers, named_index, top_of
 from faber_ledger.runs.layouts import find_runs
 from faber_ledger.runs.log import lacks_ledger, open_run_log, read_log
 from faber_ledger.runs.projecting import reproject
@@ -132,7 +132,7 @@ def _seal_for_commit(root: str) -> None:
     that the commit removes.
     """
     names = ("diff", "--cached", "--name-only", "-z")
-    if os.path.basename(os.environ.get("GIT_INDEX_FILE", "")).startswith("next-index-") or not git(*names, at=root):
+    if os.path.basename(named_index(root) or "").startswith("next-index-") or not git(*names, at=root):
         return
     paths, removed = [
         set(os.fsdecode(git(*names, "--relative", *more, at=root)).split("\0")) for more in ((), ("--diff-filter=D",))

@@ -204,7 +204,7 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
         return
     last = f", the last {log.last_type} at {log.last_at}" if log.events else ""
     yield f"Ledger: {events_shown(log.events)}{last}"
-    if not found.agrees:
+    if not found.agrees and not run.is_kept:
         yield f"state.json differs from the ledger: run `faber-ledger project {run.run_id}`"
 
 

@@ -93,7 +93,7 @@ def sync(
     delivery still waits, or psycopg is missing; 2 wrong usage, or no server is named; 10 no such run; 11 locked;
     12 newer format, here or there; 13 the remote or the server cannot be reached, or
     takes nothing now; 14 one of them refuses; 20 a ledger is damaged; 22 an event has
-    different contents here and there.
+    different contents here and there, or a run's ref is another run with its id.
     """
     if every and run is not None:
         raise click.UsageError("give RUN or --all, not both")

@@ -14,7 +14,7 @@ from faber_ledger.cli.worktrees.creation import shorten_path
 from faber_ledger.cli.worktrees.survey import Site, survey, update_registry
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.runs import progress
+from faber_ledger.runs import git_command, progress
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import Run, common_directory, find_root, forget_work_trees
@@ -134,7 +134,7 @@ def _clean_up(site: Site, sites: list[Site], here: str, *, named: bool, dry_run:
             if not dry_run:
                 common = common_directory(here) or here
                 # Git checks for uncommitted work once more.
-                git.git(f"--git-dir={common}", "worktree", "remove", "--", site.tree.path, at=common)
+                git_command.git(f"--git-dir={common}", "worktree", "remove", "--", site.tree.path, at=common)
                 forget_work_trees()
     except LedgerError as error:
         action, why = "kept", [error.message]

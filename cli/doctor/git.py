@@ -8,7 +8,7 @@ from faber_ledger.cli.doctor.finding import Finding
 from faber_ledger.cli.doctor.patient import Patient
 from faber_ledger.cli.setup import tracking
 from faber_ledger.cli.setup.git import CACHE, DRIVER, IGNORE_FILE, STASHES, git_file_change, settings_to_make
-from faber_ledger.cli.worktrees.git import HINT_NO_WORK_TREE, run_git_without_variables
+from faber_ledger.cli.worktrees.git import HINT_NO_WORK_TREE
 from faber_ledger.files.change import without_block
 from faber_ledger.files.text import quote_word
 from faber_ledger.ledger import JOURNAL_ENDING
@@ -17,7 +17,7 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.carry import AGREE_AGAIN, consent_of
 from faber_ledger.runs.conflicts import find_conflicts
 from faber_ledger.runs.git import top_above, unused_tops
-from faber_ledger.runs.git_command import complaint, top_of
+from faber_ledger.runs.git_command import complaint, run_git, top_of
 from faber_ledger.runs.kept import runs_here
 from faber_ledger.runs.log import has_log
 from faber_ledger.runs.ownership import describe_unused
@@ -42,7 +42,7 @@ OUR_LINES = {
 def check_repository(patient: Patient) -> Iterator[Finding]:
     """Look for a git that does not answer or refuses the repository, and for a merge that stopped at our files."""
     try:
-        inside = run_git_without_variables("rev-parse", "--is-inside-work-tree", at=patient.root)
+        inside = run_git("rev-parse", "--is-inside-work-tree", at=patient.root)
     except GitFailed as error:
         yield Finding("warning", error.message, error.hint)
         return
@@ -100,7 +100,7 @@ def check_stays(patient: Patient) -> Iterator[Finding]:
     """Look for tracked files that belong to one machine, or to one work tree."""
     if not patient.has_git:
         return
-    listed = run_git_without_variables("ls-files", "-z", "--", ".fractary", at=patient.root).stdout
+    listed = run_git("ls-files", "-z", "--", ".fractary", at=patient.root).stdout
     for path in os.fsdecode(listed).split("\0"):
         remove = f"run `git rm --cached {quote_word(path)}`, which leaves the file, and commit"
         if path in ACTIVE_FILES:

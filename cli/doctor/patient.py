@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.reports.verify import run_findings
 from faber_ledger.cli.ui.progress import progress_over
-from faber_ledger.cli.worktrees.git import run_git_without_variables
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.verify import LogProblem
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import ActiveRun, active_run
 from faber_ledger.runs.git import WorkTree, work_tree_of
+from faber_ledger.runs.git_command import run_git
 from faber_ledger.runs.layouts import find_run, find_runs
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.run import Run
@@ -47,7 +47,7 @@ class Patient:
     def has_git(self) -> bool:
         """Whether git itself says that the project lies in a work tree."""
         try:
-            done = run_git_without_variables("rev-parse", "--is-inside-work-tree", at=self.root)
+            done = run_git("rev-parse", "--is-inside-work-tree", at=self.root)
         except GitFailed:
             return False
         return done.returncode == 0 and done.stdout.strip() == b"true"

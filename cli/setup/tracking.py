@@ -8,7 +8,7 @@ from faber_ledger.files.change import FileChange
 from faber_ledger.ledger.command_errors import GitFailed, GitIgnores
 from faber_ledger.runs.git import is_tracked
 from faber_ledger.runs.git_command import complaint, limit_answers, run_git
-from faber_ledger.runs.git_query import FOREIGN, GitQuery
+from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.publish import carries_refs, meant_carry
 from faber_ledger.runs.run import RUNS, STATE, TREE, Run
 from faber_ledger.runs.settings import project_settings
@@ -107,7 +107,7 @@ def _ask_git(root: str, paths: tuple[str, ...]) -> tuple[int, str, str]:
     content = "\0".join(paths).encode("utf-8", "surrogateescape")
     try:
         with limit_answers(GIT_SECONDS):
-            answer = run_git("check-ignore", *options, at=root, content=content, without=FOREIGN)
+            answer = run_git("check-ignore", *options, at=root, content=content)
     except GitFailed as error:
         return 2, "", error.message
     complaint = answer.stderr.decode("utf-8", "replace").strip().partition("\n")[0]

@@ -164,9 +164,14 @@ def hint_at_remote(root: str) -> str | None:
     if not found:
         return None
     here = [one.run_id for one in found if one.branch == branch and one.status not in FINISHED]
-    at_work = "is" if len(here) == 1 else "are"
+    there = f"this clone has no run; {remote.name} has {len(found)}"
+    if not here:
+        return (
+            f"{there}, none of which is at work on this branch: `faber-ledger run list --remote` shows them, and"
+            " `faber-ledger run resume RUN` brings one"
+        )
     return (
-        f"this clone has no run; {remote.name} has {len(found)}, {len(here)} of which {at_work} at work on this branch:"
+        f"{there}, {len(here)} of which {'is' if len(here) == 1 else 'are'} at work on this branch:"
         f" `faber-ledger run resume {here[0] if len(here) == 1 else 'RUN'}` or `faber-ledger init --fetch`"
     )
 

@@ -77,8 +77,8 @@ def bring_run_from_refs(root: str, text: str, warn: Warn) -> str | None:
     """Fetch and absorb a run that a text names, and write the files that are missing here; return its id.
 
     None where nobody agreed to git refs, or the remote has no such run. Where the remote does not answer, this clone
-    decides if it has the run, or the server does; else it raises ServerUnavailable. Raises AmbiguousRun, and as
-    `bring_runs`.
+    decides if it has the run, or the server does; else it raises ServerUnavailable. A ref that cannot be absorbed is a
+    warning if this clone has the run. Raises AmbiguousRun, and as `bring_runs`.
     """
     remote = remote_of(root)
     if remote is None:
@@ -86,11 +86,16 @@ def bring_run_from_refs(root: str, text: str, warn: Warn) -> str | None:
     try:
         found = find_remote_run(remote, root, text)
         runs = bring_runs(remote, root, [found] if found is not None else [], warn)
-    except GitFailed as error:
+    except AmbiguousRun:
+        raise
+    except LedgerError as error:
         is_here = any([path_form(run.run_id).startswith(path_form(text)) for run in runs_here(root)])
-        if not is_here and not names_server():
-            raise ServerUnavailable(f"{remote.name} was not asked: {error.message}", hint=error.hint) from error
-        warn(f"{remote.name} was not asked: {error.message}")
+        what = f"{remote.name} was not asked" if isinstance(error, GitFailed) else "nothing was fetched"
+        if isinstance(error, GitFailed) and not is_here and not names_server():
+            raise ServerUnavailable(f"{what}: {error.message}", hint=error.hint) from error
+        if not isinstance(error, GitFailed) and not is_here:
+            raise
+        warn(f"{what}: {error.message}")
         return None
     return runs[0].run_id if runs else None
 

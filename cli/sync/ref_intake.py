@@ -32,7 +32,7 @@ from faber_ledger.recording.server_state import content_of, metadata_content, re
 from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.git import is_tracked, project_key
 from faber_ledger.runs.git_command import run_git
-from faber_ledger.runs.log import lacks_ledger, open_run_log, read_log
+from faber_ledger.runs.log import open_run_log, read_log
 from faber_ledger.runs.progress import current_phase
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.sent import Sent
@@ -59,31 +59,30 @@ def absorb_commit(run: Run, commit: Commit | None, remote: str, warn: Warn, *, m
     """Absorb a commit's ledger, note what the remote has, and take its state; return what came.
 
     A payload in it that is redacted here makes the next sending replace the ref, if that `may_purge`. Raises
-    LedgerError, NewerFormat among them, where the ref is not one that this clone may continue.
+    LedgerError, NewerFormat among them, where the ref is not one that this clone may continue: then nothing of it is
+    used, its state neither.
     """
-    checked, added = _check(run, commit, remote), 0
+    checked, offered = _check(run, commit, remote)
     files = checked.files
     whole: tuple[float, list[int] | None] | None = None  # when the remote had all of the log, and its file then
     sent = Sent(run)
     sent.remote, sent.commit, sent.heads, sent.events, sent.log = remote, checked.name, "", 0, None
+    with lock_run(run), open_run_log(run, warn) as opened:
+        before = opened.log.count_events()
+        sent.heads = opened.absorb_fetched(files[LEDGER])
+        added = opened.log.count_events() - before
+        ours = {found for (found,) in opened.log.connection.execute("SELECT id FROM event")}
+        sent.events = len(ours & offered)
+        if sent.heads == opened.log.heads_text():
+            whole = now(), shape_of(run.log_path)
+        sent.must_purge |= may_purge and _has_redacted(opened.log, files[LEDGER])
+    if opened.redacted:
+        delete_refs(run.root, [SENT + ref_name(run.run_id)])  # what this clone has sent reaches the payload
     theirs = _usable_state(run, files.get(STATE), remote, warn)
     sent.updated_at, sent.problem = time_of(theirs), ""
-    if LEDGER in files:
-        with lock_run(run), open_run_log(run, warn) as opened:
-            before = opened.log.count_events()
-            sent.heads = opened.absorb_fetched(files[LEDGER])
-            added = opened.log.count_events() - before
-            ours = {found for (found,) in opened.log.connection.execute("SELECT id FROM event")}
-            sent.events = len(ours & event_ids(files[LEDGER]))
-            if sent.heads == opened.log.heads_text():
-                whole = now(), shape_of(run.log_path)
-            sent.must_purge |= may_purge and _has_redacted(opened.log, files[LEDGER])
-        if opened.redacted:
-            delete_refs(run.root, [SENT + ref_name(run.run_id)])  # what this clone has sent reaches the payload
     state = _take_state(run, sent, theirs, remote, warn)
     has_metadata = _take_metadata(run, sent, files.get(METADATA), remote, warn)
-    if state or LEDGER in files:
-        write_blocks(run, warn=warn)
+    write_blocks(run, warn=warn)
     if whole is not None:
         sent.noted_at, log = whole
         if not due_files(run, sent):
@@ -93,8 +92,8 @@ def absorb_commit(run: Run, commit: Commit | None, remote: str, warn: Warn, *, m
     return Taken(added, state, has_metadata)
 
 
-def _check(run: Run, commit: Commit | None, remote: str) -> Commit:
-    """Return a commit of a run's ref if it is one that this clone may absorb; raises LedgerError."""
+def _check(run: Run, commit: Commit | None, remote: str) -> tuple[Commit, set[str]]:
+    """Return a commit of a run's ref if this clone may absorb it, and its events' ids; raises LedgerError."""
     forget = f"run `faber-ledger run forget --remote {run.run_id}` if nobody needs it"
     if commit is None:
         raise LedgerError(f"its ref at {remote} is not a commit", hint=forget)
@@ -104,9 +103,10 @@ def _check(run: Run, commit: Commit | None, remote: str) -> Commit:
         raise LedgerError(what, hint="the runs of all projects that share a remote need ids of their own")
     if LEDGER in commit.files:
         _check_format(commit.files[LEDGER], remote)
-    if lacks_ledger(run) and not event_ids(commit.files.get(LEDGER, "")):
+    found = event_ids(commit.files.get(LEDGER, ""))
+    if not found:
         raise LedgerError(f"its ref at {remote} has no ledger that can be read", hint=forget)
-    return commit
+    return commit, found
 
 
 def _check_format(path: str, remote: str) -> None:
@@ -118,7 +118,7 @@ def _check_format(path: str, remote: str) -> None:
             f"its ledger at {remote} has a newer format than this program knows", hint=error.hint
         ) from error
     except LedgerError:
-        return  # what is no ledger is set aside
+        return  # it has no event that can be read
 
 
 def _has_redacted(log: Log, path: str) -> bool:

@@ -22,7 +22,7 @@ from urllib.parse import unquote
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.encoding import sha256
 from faber_ledger.runs.git_command import complaint, git, run_git
-from faber_ledger.runs.git_query import QUIET, SAFE
+from faber_ledger.runs.git_query import GIVEN_SETTINGS, QUIET, SAFE, own_environment
 from faber_ledger.runs.run import path_form
 
 SENT = "refs/faber-ledger/"
@@ -65,11 +65,16 @@ def ref_name(run_id: str) -> str:
     return name[:LONGEST_NAME] + sha256(name.encode()).hexdigest()[:DIGITS]
 
 
+def exchange_environment() -> dict[str, str]:
+    """Return the environment in which git asks a remote: one that has other settings than git's files is another."""
+    return {name: value for name, value in own_environment().items() if name not in GIVEN_SETTINGS}
+
+
 def quiet_environment(top: str) -> dict[str, str]:
     """Return the environment in which git and what it starts never ask anybody; credential helpers stay."""
     fails = shutil.which("false") or os.devnull
     found = {
-        **os.environ,
+        **exchange_environment(),
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_ASKPASS": fails,
         "SSH_ASKPASS": fails,
@@ -87,7 +92,8 @@ def quiet_environment(top: str) -> dict[str, str]:
 
 def _ssh_settings(top: str) -> dict[str, str]:
     """Return git's settings of ssh by their names, of each the one that counts."""
-    printed = run_git("config", "-z", "--get-regexp", r"^(core\.sshcommand|ssh\.variant)$", at=top).stdout
+    asked = ("config", "-z", "--get-regexp", r"^(core\.sshcommand|ssh\.variant)$")
+    printed = run_git(*asked, at=top, environment=exchange_environment()).stdout
     return dict(one.partition("\n")[::2] for one in os.fsdecode(printed).split("\0"))
 
 
@@ -133,7 +139,7 @@ class Remote:
         """Take the remote's name; if `is_quiet`, nothing that git starts may ask; else git may ask on a terminal."""
         self.top = top
         self.name = name
-        self._environment = quiet_environment(top) if is_quiet else None
+        self._environment = quiet_environment(top) if is_quiet else exchange_environment()
         self._may_ask = not is_quiet and sys.stdin is not None and sys.stdin.isatty()
 
     def heads(self, pattern: str = "*") -> dict[str, str]:
@@ -226,7 +232,7 @@ def write(top: str, versions: list[Version]) -> dict[str, str]:
             _write_version(given, version, number)
         given.write(b"done\n")
         given.seek(0)
-        done = subprocess.run(command, cwd=top, stdin=given, capture_output=True, check=False)
+        done = subprocess.run(command, cwd=top, stdin=given, capture_output=True, env=own_environment(), check=False)
     if done.returncode:
         raise GitFailed(f"`git fast-import` failed: {complaint(done)}", hint="see what `git fsck` says")
     return dict(zip([one.name for one in versions], done.stdout.decode().split(), strict=True))
@@ -271,7 +277,7 @@ def read(top: str, commits: list[str], names: Iterable[str] = tuple(LARGEST)) ->
         return
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
         command = ["git", *SAFE, "cat-file", "--batch"]
-        pipe, nowhere, environment = subprocess.PIPE, subprocess.DEVNULL, {**os.environ, **QUIET}
+        pipe, nowhere, environment = subprocess.PIPE, subprocess.DEVNULL, own_environment() | QUIET
         with subprocess.Popen(
             command, cwd=top, stdin=pipe, stdout=pipe, stderr=nowhere, env=environment, bufsize=0
         ) as process:

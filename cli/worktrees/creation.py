@@ -4,13 +4,13 @@ import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from faber_ledger.cli.worktrees import git
+from faber_ledger.cli.worktrees.git import can_add, require_work_tree
 from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.git import branch_of, work_tree_of
-from faber_ledger.runs.git_command import complaint
+from faber_ledger.runs.git_command import complaint, git, run_git
 from faber_ledger.runs.run import common_directory, forget_work_trees, name_part
 
 
@@ -48,10 +48,10 @@ def make(root: str, plan: Plan, warn: Callable[[str], None]) -> None:
 
     If only a hook of the user fails afterwards, `warn` gets it. Raises LedgerError, and leaves nothing behind then.
     """
-    git.require_work_tree(root)
+    require_work_tree(root)
     folder, branch = plan.folder, plan.branch
     _check_is_new(root, folder, branch)
-    done = git.run_git_without_variables("worktree", "add", "--quiet", "-b", branch, "--", folder, at=root)
+    done = run_git("worktree", "add", "--quiet", "-b", branch, "--", folder, at=root)
     forget_work_trees()
     if done.returncode == 0:
         return
@@ -67,7 +67,7 @@ def make(root: str, plan: Plan, warn: Callable[[str], None]) -> None:
 
 def _check_is_new(root: str, folder: str, branch: str) -> None:
     shown = shorten_path(folder)
-    if not git.can_add(root):
+    if not can_add(root):
         raise LedgerError("the repository has no commit yet, so it can have no worktree", hint="make the first commit")
     if os.path.lexists(folder):
         raise LedgerError(
@@ -76,7 +76,7 @@ def _check_is_new(root: str, folder: str, branch: str) -> None:
             " `git worktree add`",
         )
     patterns = (f"refs/heads/{branch}", f"refs/remotes/*/{branch}")
-    known = os.fsdecode(git.git("for-each-ref", "--format=%(refname)", *patterns, at=root)).splitlines()
+    known = os.fsdecode(git("for-each-ref", "--format=%(refname)", *patterns, at=root)).splitlines()
     if known:
         raise LedgerError(
             f"the branch {branch} exists already ({known[0].removeprefix('refs/')}), and was not changed",
@@ -86,9 +86,9 @@ def _check_is_new(root: str, folder: str, branch: str) -> None:
 
 def take_back(root: str, plan: Plan) -> None:
     """Remove a worktree that was created a moment ago, and its branch: no work is in it yet."""
-    git.run_git_without_variables("worktree", "remove", "--force", "--", plan.folder, at=root)
+    run_git("worktree", "remove", "--force", "--", plan.folder, at=root)
     forget_work_trees()
-    git.run_git_without_variables("branch", "-D", "--", plan.branch, at=root)
+    run_git("branch", "-D", "--", plan.branch, at=root)
 
 
 def state_member(root: str, at: float, created_by: str) -> dict[str, Any] | None:

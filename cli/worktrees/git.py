@@ -1,18 +1,13 @@
 """What git says about work trees: which there are, and what the removal of one would lose."""
 
-import functools
 import os
 from typing import NamedTuple
 
 from faber_ledger.ledger.command_errors import GitFailed, NoWorkTree
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.runs import git_command
 from faber_ledger.runs.git import work_tree_of
-from faber_ledger.runs.git_query import FOREIGN
+from faber_ledger.runs.git_command import complaint, git, run_git
 
-# These ask about other work trees: the variables that a git hook sets for its own would change the answers.
-run_git_without_variables = functools.partial(git_command.run_git, without=FOREIGN)
-git = functools.partial(git_command.git, without=FOREIGN)
 HINT_NO_WORK_TREE = (
     "see what `git status` says: a repository needs `git init` and a commit, and `git worktree repair` in the main work"
     " tree restores a worktree that was moved"
@@ -34,15 +29,15 @@ class Tree(NamedTuple):
 def require_work_tree(root: str) -> None:
     """Raise NoWorkTree unless git has a work tree here."""
     refuse_bare(root)
-    done = run_git_without_variables("rev-parse", "--is-inside-work-tree", at=root)
+    done = run_git("rev-parse", "--is-inside-work-tree", at=root)
     if done.stdout.strip() != b"true":
-        raise NoWorkTree(f"git has no work tree here: {git_command.complaint(done)}", hint=HINT_NO_WORK_TREE)
+        raise NoWorkTree(f"git has no work tree here: {complaint(done)}", hint=HINT_NO_WORK_TREE)
 
 
 def refuse_bare(root: str) -> None:
     """Raise NoWorkTree in a bare repository: nothing that is written there could ever be committed."""
     try:
-        done = run_git_without_variables("rev-parse", "--is-bare-repository", at=root)
+        done = run_git("rev-parse", "--is-bare-repository", at=root)
     except LedgerError:
         return  # without git there is no repository
     if done.stdout.strip() == b"true" or b"safe.bareRepository" in done.stderr:  # which our calls of git set
@@ -78,7 +73,7 @@ def list_trees(root: str) -> list[Tree]:
 def can_add(root: str) -> bool:
     """Return whether git can create a worktree here: it needs a repository with a commit."""
     try:
-        return run_git_without_variables("rev-parse", "--verify", "--quiet", "HEAD^{commit}", at=root).returncode == 0
+        return run_git("rev-parse", "--verify", "--quiet", "HEAD^{commit}", at=root).returncode == 0
     except GitFailed:
         return False
 
@@ -100,7 +95,7 @@ def find_base_containing(tree: Tree) -> str | None:
 
 
 def _has(base: str, commit: str, at: str) -> bool:
-    fork = run_git_without_variables("merge-base", base, commit, at=at)
+    fork = run_git("merge-base", base, commit, at=at)
     if fork.returncode:
         return False  # the two have no commit in common
     parent = fork.stdout.decode().strip()
@@ -108,8 +103,8 @@ def _has(base: str, commit: str, at: str) -> bool:
         return True
     identity = ["-c", "user.name=faber-ledger", "-c", "user.email=faber-ledger@localhost"]
     squash = ["commit-tree", f"{commit}^{{tree}}", "-p", parent, "-m", "squashed"]
-    squashed = run_git_without_variables(*identity, *squash, at=at).stdout.decode().strip()
-    return run_git_without_variables("cherry", base, squashed, at=at).stdout.startswith(b"-")
+    squashed = run_git(*identity, *squash, at=at).stdout.decode().strip()
+    return run_git("cherry", base, squashed, at=at).stdout.startswith(b"-")
 
 
 def list_changes(tree: Tree) -> list[str]:

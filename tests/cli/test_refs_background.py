@@ -14,9 +14,11 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
-from support.carried import CarriedClone, agree, wait_until
+from support.carried import CarriedClone, Origin, agree, wait_until
 from support.clones import RUN
 from support.command import COMMAND, run_command
+
+from faber_ledger.runs.git_query import FOREIGN, GIVEN_SETTINGS
 
 SHORT = """
 from faber_ledger.cli.commands import sync
@@ -303,3 +305,45 @@ def refusing_server() -> Iterator[str]:
         finally:
             server.shutdown()
             thread.join()
+
+
+# Variables of git's in the environment, as where another repository's hook has started the client
+
+NAMED = {
+    "GIT_DIR": "{blog}/.git",
+    "GIT_COMMON_DIR": "{blog}/.git",
+    "GIT_WORK_TREE": "{blog}",
+    "GIT_INDEX_FILE": "{blog}/.git/index",
+    "GIT_OBJECT_DIRECTORY": "{blog}/.git/objects",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES": "{blog}/.git/objects",
+    "GIT_NAMESPACE": "blog",
+    "GIT_QUARANTINE_PATH": "{blog}/quarantine",
+    "GIT_CONFIG_PARAMETERS": "'remote.origin.url'='{public}'",
+    "GIT_CONFIG_COUNT": "1",
+}
+GIVEN = {"GIT_CONFIG_KEY_0": "remote.origin.url", "GIT_CONFIG_VALUE_0": "{public}"}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_what_the_environment_names_gets_nothing(one: CarriedClone, tmp_path: Path, name: str) -> None:
+    blog, public = tmp_path / "blog", Origin.made(tmp_path / "public.git")
+    subprocess.run(["git", "init", "-q", str(blog)], check=True)
+    subprocess.run(["git", "-C", str(blog), "remote", "add", "origin", str(public.root)], check=True)
+    given = {name: NAMED[name], **(GIVEN if name == "GIT_CONFIG_COUNT" else {})}
+    given = {key: value.format(blog=blog, public=public.root) for key, value in given.items()}
+    one.record("second")
+    one.end_with("second", **given)
+    one.wait_for_sender()
+    one.record("third")
+    environment = {**one.environment, **given}
+    done = run_command([COMMAND, "sync"], cwd=one.root, env=environment, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert one.origin.has(one)
+    assert "refs/namespaces" not in one.origin.git("for-each-ref")
+    assert public.git("for-each-ref") == ""
+    assert Origin(blog).git("for-each-ref") == ""
+
+
+def test_all_variables_that_git_calls_local_are_known() -> None:
+    listed = subprocess.run(["git", "rev-parse", "--local-env-vars"], check=True, capture_output=True, text=True)
+    assert {*listed.stdout.split()} <= {*FOREIGN, *GIVEN_SETTINGS}

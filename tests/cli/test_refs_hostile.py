@@ -68,18 +68,39 @@ def bad_ledger(one: CarriedClone, kind: str) -> bytes | tuple[str, str, str]:
 
 
 @pytest.mark.parametrize("kind", ["tree", "link", "submodule", "own commit", "empty", "random", "text", "other run"])
-def test_what_is_no_ledger_of_the_run_is_replaced(one: CarriedClone, kind: str) -> None:
-    before = one.log_ids()
-    one.origin.put({"ledger.db": bad_ledger(one, kind)})
-    done = one.sync()
-    if kind in ("link", "random", "text"):
-        assert f"the fetched ref of {RUN} is not a sound ledger" in done.stderr
-    if kind == "other run":
-        assert "is the ledger of another run: nothing of it is used" in done.stderr
-    assert one.log_ids() == before
-    assert one.origin.ids() == before
-    assert json.loads(one.origin.content("state.json"))["run_id"] == RUN
-    assert one.sync().stdout.endswith("nothing new at origin\n")
+def test_what_is_no_ledger_of_the_run_is_left_and_not_used(one: CarriedClone, kind: str) -> None:
+    is_other = kind == "other run"
+    state = json.dumps({**one.state, "updated_at": "2099-01-01T00:00:00Z", "theirs": 1}).encode()
+    head = one.origin.put({"ledger.db": bad_ledger(one, kind), "state.json": state})
+    one.work("second")
+    before = one.log_ids(), one.state
+    done = one.sync(code=22 if is_other else 1)
+    why = "its ref is another run with the same id" if is_other else "its ref at origin has no ledger that can be read"
+    assert f"{RUN}: not sent: {why}" in done.stdout
+    assert f"`faber-ledger run forget --remote {RUN}` if nobody needs it" in done.stderr or is_other
+    assert (one.log_ids(), one.state) == before
+    assert one.origin.heads()[RUN] == head
+    assert why in one.faber("status").stdout
+    assert f"nothing was fetched: {why}" in one.faber("run", "resume", RUN).stderr
+    one.faber("run", "forget", "--remote", RUN, "--yes")
+    one.sync(RUN)
+    assert one.origin.has(one)
+
+
+def test_two_clones_that_start_one_id_overwrite_nothing(one: CarriedClone) -> None:
+    two = one.second("two")
+    for clone in (one, two):
+        clone.faber("run", "start", "--work-id", "9", "--run-id", SHOP, "--target", f"By {clone.root.name}", "--yes")
+    one.sync(SHOP)
+    head = one.origin.heads()[SHOP]
+    path = two.root / f".fractary/runs/{SHOP}/state.json"
+    before = path.read_bytes(), two.log_of(SHOP)
+    said = two.sync(SHOP, code=22)
+    assert f"{SHOP}: not sent: its ref is another run with the same id: nothing of it is used" in said.stdout
+    assert "start the run here again under another id" in said.stderr
+    assert (path.read_bytes(), two.log_of(SHOP)) == before
+    assert one.origin.heads()[SHOP] == head
+    assert one.sync(SHOP).stdout == "nothing new at origin\n"
 
 
 def test_a_ledger_of_a_newer_format_is_left_alone(one: CarriedClone) -> None:
@@ -109,11 +130,12 @@ def test_one_deep_state_does_not_stop_the_others(one: CarriedClone) -> None:
 
 
 def test_a_ledger_that_is_too_large_is_not_read(one: CarriedClone) -> None:
-    one.origin.put({"ledger.db": one.origin.content("ledger.db")})
+    head = one.origin.put({"ledger.db": one.origin.content("ledger.db")})
     command = [sys.executable, "-c", LIMITED, "sync"]
     done = subprocess.run(command, cwd=one.root, env=one.environment, check=False, capture_output=True, timeout=60)
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert one.origin.has(one)
+    assert done.returncode == 1, done.stderr
+    assert b"has no ledger that can be read" in done.stdout
+    assert one.origin.heads()[RUN] == head
 
 
 @pytest.mark.parametrize("kind", ["blob", "tree", "tag"])

@@ -352,3 +352,12 @@ def test_a_ref_with_another_runs_state_changes_none(one: CarriedClone) -> None:
     one.sync()
     sent = json.loads(one.origin.content("state.json"))
     assert (sent["run_id"], sent["note"]) == (before.get("run_id", RUN), "ours")
+
+
+def test_a_state_that_is_not_here_is_not_said_to_differ(one: CarriedClone) -> None:
+    one.state_path.write_text("{")
+    one.deliver("session-start", "second", hook_event_name="SessionStart", source="startup")
+    shutil.rmtree(one.state_path.parent)
+    shown = one.faber("status").stdout
+    assert f"This work tree does not have the files of {RUN}" in shown
+    assert "differs" not in shown

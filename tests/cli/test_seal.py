@@ -145,6 +145,19 @@ def test_the_index_that_git_names_is_the_one_that_is_written(one: Clone) -> None
     assert done.stdout.split() == [LEDGER, STATE]
 
 
+def test_the_index_of_another_repository_is_left_alone(one: Clone, tmp_path: Path) -> None:
+    blog = tmp_path / "blog"
+    one.git("init", "-q", str(blog))
+    (blog / "post").write_text("x")
+    one.git("-C", str(blog), "add", "post")
+    before = (blog / ".git/index").read_bytes()
+    one.record("next")
+    done = one.call(str(COMMAND), "seal", GIT_DIR=str(blog / ".git"), GIT_INDEX_FILE=str(blog / ".git/index"))
+    assert done.returncode == 0, done.stderr
+    assert staged(one) == [LEDGER, STATE]
+    assert (blog / ".git/index").read_bytes() == before
+
+
 def test_what_git_ignores_is_an_error_with_gits_message(one: Clone) -> None:
     one.git("rm", "-rq", "--cached", ".fractary/runs")
     (one.root / ".git/info/exclude").write_text("*.db\n")
