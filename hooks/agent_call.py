@@ -106,9 +106,9 @@ class AgentCall(Call):
         except (ValueError, RecursionError):  # the file has another form, or does not end yet
             return ""
 
-    def add_summary(self) -> None:
-        """Add the summary to the end of a compaction that comes without one."""
-        self._values["compact_summary"] = self.summary_of_compaction(self.text("transcript_path"), 0)
+    def add_summary(self, since: float) -> None:
+        """Add the summary that was written since a moment to the end of a compaction that comes without one."""
+        self._values["compact_summary"] = self.summary_of_compaction(self.text("transcript_path"), since)
 
     def add_before(self, hook: str, heard_at: float | None = None, **fields: str) -> None:
         """Let another delivery come before this one, which no hook has sent; an end has the time `heard_at`."""
@@ -219,7 +219,8 @@ def prepare_call(call: Call, agent: str, root: str, warn: Callable[[str], None])
     if call.hook == "PreCompact" and call.text("trigger") == AGENTS[agent].ignored_trigger:
         return False
     if call.hook == "PostCompact" and call.text("agent_id") is None:
-        call.add_summary()
+        announced = seen_client(root, call.client)
+        call.add_summary(announced.last_at if announced is not None else 0)
     if AGENTS[agent].starts_again or call.text("agent_id") is not None:
         return call.hook != PROMPT
     if call.hook == PROMPT:

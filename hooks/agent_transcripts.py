@@ -17,7 +17,9 @@ from faber_ledger.runs.clients import changed_at, names_in
 LARGEST_END = 64 * 1024
 LARGEST_ROLLOUT_END = 1024 * 1024  # a summary stands before the whole history that replaces the earlier one
 IN_STRING = r'(?:[^"\\]|\\.)*'
-SUMMARY_OF_ROLLOUT = re.compile(rf'"type":"compacted","payload":\{{"message":("{IN_STRING}")')
+SUMMARY_OF_ROLLOUT = re.compile(
+    rf'(?:"timestamp":"([^"\\]+)",)?(?:"ordinal":\d+,)?"type":"compacted","payload":\{{"message":("{IN_STRING}")'
+)
 BEFORE_SUMMARY = "to assist with your own analysis:\n"
 COMPRESSED = re.compile(r'"timestamp":"([^"\\]+)","type":"info","content":"(Context compressed from |")')
 REPLACED = '{"$set":{"messages":'
@@ -33,7 +35,9 @@ def is_of_session(path: str, client: str) -> bool:
 def read_rollout(path: str, since: float) -> str | None:
     """Codex: a line of the transcript has the summary, after a sentence of its own."""
     found = SUMMARY_OF_ROLLOUT.findall(_read_end(path, LARGEST_ROLLOUT_END))
-    return str(loads(found[-1])).rpartition(BEFORE_SUMMARY)[2] if found else None
+    if not found or (found[-1][0] and (seconds_of(found[-1][0]) or 0) < int(since)):
+        return None
+    return str(loads(found[-1][1])).rpartition(BEFORE_SUMMARY)[2]
 
 
 def read_checkpoint(path: str, since: float) -> str | None:

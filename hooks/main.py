@@ -225,7 +225,11 @@ def _print(call: Call, answer: Answer | None) -> None:
         return
     if sys.stdout is None:
         raise OSError("standard output is closed")
-    _write(sys.stdout.fileno(), text.encode() + b"\n")
+    try:
+        _write(sys.stdout.fileno(), text.encode() + b"\n")
+    except BrokenPipeError:
+        if call.hook == "SessionStart":
+            raise  # nobody got the context
 
 
 def _print_error(message: str) -> None:

@@ -260,7 +260,7 @@ def _end(arrival: Arrival, view: View, caller: Caller, delivery: Delivery) -> De
 def _heard_before_late_end(arrival: Arrival, seen: SeenClient | None) -> float | None:
     """Return when a client was heard of last, if its end comes more than a minute later; else None."""
     heard_at = max(arrival.get("heard_at", arrival["at"]), seen.last_at if seen is not None else 0.0)
-    return heard_at if arrival["at"] - heard_at > LATE_SECONDS else None
+    return heard_at if arrival["at"] - heard_at > (LATE_SECONDS if arrival["hook"] == "SessionEnd" else 0) else None
 
 
 def _is_new_here(arrival: Arrival) -> bool:

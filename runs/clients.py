@@ -119,10 +119,9 @@ def note_session(root: str, client: str | None, pid: str | None, run_id: str, at
 
 
 def last_heard(root: str, client: str | None) -> float | None:
-    """Return when a client sent its last delivery here or changed its transcript; None if that is not known here."""
+    """Return when a client sent its last delivery here or changed its transcript; None if it is not known here."""
     seen = seen_client(root, client)
-    at = changed_at(seen.transcript) if seen is not None else None
-    return None if seen is None or at is None else max(seen.last_at, at)
+    return None if seen is None else max(seen.last_at, changed_at(seen.transcript) or 0.0)
 
 
 def client_of_process(root: str, pid: str | None, client: str | None) -> SeenClient | None:

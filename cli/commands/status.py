@@ -285,8 +285,8 @@ def _session_text(run: Run, state: dict[str, Any], blocks: Blocks, *, has_log: b
 
 
 def _quiet_seconds(run: Run, start: Recorded | None) -> float:
-    """Return how long nothing was heard of the client of an open session; 0 where that is not known."""
-    if start is None:
-        return 0
+    """Return how long nothing was heard of the other agent of an open session; 0 where that is not known."""
+    if start is None or dict(start["event"]).get("agent") in (None, CLIENT):
+        return 0  # Claude Code sends each end
     heard_at = last_heard(run.root, start["client"])
     return now() - heard_at if heard_at is not None else 0

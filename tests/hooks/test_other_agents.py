@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
 from datetime import UTC, datetime
@@ -318,7 +319,12 @@ def test_codexs_summary_is_recorded_with_the_compactions_end(project: Project) -
     )
     for recorded in ("SessionStart.startup", "PreCompact.auto", "PostCompact.auto"):
         deliver(project, "codex", recorded, transcript_path=str(transcript))
-    assert [one["summary"] for one in project.of_type("compaction_completed")] == [SAID]
+    old = '{"timestamp":"2026-01-05T14:31:02Z","type":"compacted","payload":{"message":"long ago"}}'
+    transcript.write_text(old)
+    for recorded in ("PreCompact.auto", "PostCompact.auto"):
+        deliver(project, "codex", recorded, trigger="manual", transcript_path=str(transcript))
+    assert "summary" not in project.of_type("compaction_completed").pop()
+    assert [one["summary"] for one in project.of_type("compaction_completed")[:1]] == [SAID]
 
 
 def test_copilots_summary_is_recorded_at_the_next_prompt(project: Project) -> None:
@@ -373,6 +379,26 @@ def test_a_history_of_another_form_brings_the_packet_without_a_summary(project: 
     transcript.write_text("<state_snapshot>" * 4_000 + '<state_snapshot>a "quote"\n</state_snapshot>' + info)
     assert project.run_id in packet_in("gemini", deliver(project, "gemini", "BeforeAgent", **where), is_prompt=True)
     assert project.of_type("compaction_completed") == []
+
+
+def test_an_end_that_nobody_reads_the_answer_of_leaves_nothing(project: Project) -> None:
+    deliver(project, "gemini", "SessionStart.startup")
+    ours, theirs = os.pipe()
+    os.close(ours)
+    content = content_of(project, "gemini", "SessionEnd.exit")
+    command = [COMMAND, "hook", "--agent", "gemini", "SessionEnd"]
+    done = subprocess.run(
+        command,
+        check=False,
+        cwd=project.root,
+        env=project.environment(),
+        input=content,
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+    )
+    os.close(theirs)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert "waits to be recorded" not in printed(project, "status")
 
 
 def test_a_transcript_of_another_session_is_not_read(project: Project) -> None:
