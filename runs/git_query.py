@@ -28,14 +28,12 @@ WITHOUT_MONITOR = ("-c", "core.fsmonitor=")  # which even `ls-files` would run
 INDEX = "GIT_INDEX_FILE"
 # What says which repository git is at work in: a client that another repository's hook has started would have us ask
 # that one. `git rev-parse --local-env-vars` lists them, and settings; the last two are not in its list.
-FOREIGN = frozenset(
-    [
-        *("GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK_TREE", "GIT_IMPLICIT_WORK_TREE", "GIT_PREFIX", INDEX, "GIT_CONFIG"),
-        *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_SHALLOW_FILE", "GIT_GRAFT_FILE"),
-        *("GIT_NO_REPLACE_OBJECTS", "GIT_REPLACE_REF_BASE", "GIT_INTERNAL_SUPER_PREFIX"),
-        *("GIT_NAMESPACE", "GIT_QUARANTINE_PATH"),
-    ]
-)
+FOREIGN = {
+    *("GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK_TREE", "GIT_IMPLICIT_WORK_TREE", "GIT_PREFIX", INDEX, "GIT_CONFIG"),
+    *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_SHALLOW_FILE", "GIT_GRAFT_FILE"),
+    *("GIT_NO_REPLACE_OBJECTS", "GIT_REPLACE_REF_BASE", "GIT_INTERNAL_SUPER_PREFIX"),
+    *("GIT_NAMESPACE", "GIT_QUARANTINE_PATH"),
+}
 # Settings that the environment gives: by a script for each git that it runs, or by `git -c` to what git starts.
 GIVEN_SETTINGS = ("GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS")
 
@@ -60,7 +58,8 @@ class GitQuery:
         self._pid = 0
         self._content = content
         self._limit = limit
-        environment = own_environment() | QUIET
+        environment = {name: value for name, value in os.environ.items() if name not in FOREIGN}  # a call less
+        environment |= QUIET
         command = ["git", *SAFE, *WITHOUT_MONITOR, "-C", directory, *arguments]
         self._deadline = time_limit(SECONDS) if deadline is None else deadline
         self._read, write = os.pipe()
