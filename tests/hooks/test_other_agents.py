@@ -386,7 +386,7 @@ def test_an_end_that_nobody_reads_the_answer_of_leaves_nothing(project: Project)
     ours, theirs = os.pipe()
     os.close(ours)
     content = content_of(project, "gemini", "SessionEnd.exit")
-    command = [COMMAND, "hook", "--agent", "gemini", "SessionEnd"]
+    command = [str(COMMAND), "hook", "--agent", "gemini", "SessionEnd"]
     done = subprocess.run(
         command,
         check=False,
