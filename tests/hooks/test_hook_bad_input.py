@@ -301,8 +301,6 @@ UNREADABLE = {
     "a list": b"[1, 2]",
     "nested too deeply": b"[" * 200_000,
     "10 MB of no JSON": b"x" * 10_000_000,
-    "a million members": b"{" + b",".join([b'"%d":0' % number for number in range(1_000_000)]) + b"}",
-    "a million lists": b'{"a":[' + b"[]," * 1_000_000 + b"0]}",
     "more than anyone sends": b'{"source": "' + b"x" * 33_554_432 + b'"}',
 }
 

@@ -20,6 +20,7 @@ from support.loaded_modules import loaded_by
 from support.project import FIXTURES, Answer, Project
 from support.sizes import pair
 
+from faber_ledger.hooks import agent_transcripts
 from faber_ledger.ledger.clock import seconds_of
 
 if TYPE_CHECKING:
@@ -399,6 +400,23 @@ def test_an_end_that_nobody_reads_the_answer_of_leaves_nothing(project: Project)
     os.close(theirs)
     assert (done.returncode, done.stderr) == (0, b"")
     assert "waits to be recorded" not in printed(project, "status")
+
+
+@pytest.mark.parametrize(
+    ("recorded", "has_summary", "compressed_itself"),
+    [
+        ("codex/rollout.compacted", True, False),
+        ("gemini/chat", False, False),
+        ("gemini/chat.compressed.auto", True, True),
+        ("gemini/chat.compressed.manual", True, False),
+        ("gemini/chat.not-compressed.manual", False, True),  # an older one, which was made by itself
+    ],
+)
+def test_recorded_histories_have_their_summaries(recorded: str, has_summary: bool, compressed_itself: bool) -> None:
+    path = str(DELIVERIES / f"{recorded}.jsonl")
+    read = agent_transcripts.READERS["rollout" if recorded.startswith("codex") else "snapshot"]
+    assert ((read(path, 0) or "").find("the retry limit is half done") >= 0) is has_summary
+    assert (agent_transcripts.compressed_at(path) is not None) is compressed_itself
 
 
 def test_a_transcript_of_another_session_is_not_read(project: Project) -> None:
