@@ -21,6 +21,7 @@ from urllib.parse import unquote
 
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.encoding import sha256
+from faber_ledger.runs.carry import digest_of_url
 from faber_ledger.runs.git_command import complaint, git, run_git
 from faber_ledger.runs.git_query import GIVEN_SETTINGS, QUIET, SAFE, own_environment
 from faber_ledger.runs.run import path_form
@@ -70,8 +71,11 @@ def exchange_environment() -> dict[str, str]:
     return {name: value for name, value in own_environment().items() if name not in GIVEN_SETTINGS}
 
 
-def quiet_environment(top: str) -> dict[str, str]:
-    """Return the environment in which git and what it starts never ask anybody; credential helpers stay."""
+def quiet_environment(settings: dict[str, list[str]]) -> dict[str, str]:
+    """Return the environment in which git and what it starts never ask anybody; credential helpers stay.
+
+    `settings` are git's, as `_read_settings` returns them.
+    """
     fails = shutil.which("false") or os.devnull
     found = {
         **exchange_environment(),
@@ -81,20 +85,22 @@ def quiet_environment(top: str) -> dict[str, str]:
         "SSH_ASKPASS_REQUIRE": "never",
         "GCM_INTERACTIVE": "never",
     }
-    settings = _ssh_settings(top)
-    own = os.environ.get("GIT_SSH_COMMAND") or settings.get("core.sshcommand", "").strip()
+    own = os.environ.get("GIT_SSH_COMMAND") or settings.get("core.sshcommand", [""])[-1].strip()
     ssh = own or shlex.quote(os.environ.get("GIT_SSH") or "ssh")
-    variant = os.environ.get("GIT_SSH_VARIANT") or settings.get("ssh.variant", "auto")
+    variant = os.environ.get("GIT_SSH_VARIANT") or settings.get("ssh.variant", ["auto"])[-1]
     if variant == "ssh" or (variant == "auto" and _is_ssh(ssh)):  # another program may not know the option
         found["GIT_SSH_COMMAND"] = f"{ssh} -o BatchMode=yes"
     return found
 
 
-def _ssh_settings(top: str) -> dict[str, str]:
-    """Return git's settings of ssh by their names, of each the one that counts."""
-    asked = ("config", "-z", "--get-regexp", r"^(core\.sshcommand|ssh\.variant)$")
-    printed = run_git(*asked, at=top, environment=exchange_environment()).stdout
-    return dict(one.partition("\n")[::2] for one in os.fsdecode(printed).split("\0"))
+def _read_settings(top: str) -> dict[str, list[str]]:
+    """Return git's settings of ssh and of remotes' URLs, of all its files, by their names."""
+    asked = ("config", "-z", "--get-regexp", r"^(core\.sshcommand|ssh\.variant|remote\..*\.(push)?url)$")
+    found: dict[str, list[str]] = {}
+    for one in os.fsdecode(run_git(*asked, at=top, environment=exchange_environment()).stdout).split("\0"):
+        name, _, value = one.partition("\n")
+        found.setdefault(name, []).append(value)
+    return found
 
 
 def _is_ssh(command: str) -> bool:
@@ -139,7 +145,10 @@ class Remote:
         """Take the remote's name; if `is_quiet`, nothing that git starts may ask; else git may ask on a terminal."""
         self.top = top
         self.name = name
-        self._environment = quiet_environment(top) if is_quiet else exchange_environment()
+        settings = _read_settings(top)
+        self._environment = quiet_environment(settings) if is_quiet else exchange_environment()
+        urls = ["\n".join(settings.get(f"remote.{name}.{kind}", [])) for kind in ("url", "pushurl")]
+        self._is_agreed = sha256("\n".join(urls).encode()).hexdigest() == digest_of_url(top, name)
         self._may_ask = not is_quiet and sys.stdin is not None and sys.stdin.isatty()
 
     def heads(self, pattern: str = "*") -> dict[str, str]:
@@ -209,6 +218,10 @@ class Remote:
         return done.stdout
 
     def _run(self, *arguments: str, content: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
+        if not self._is_agreed:  # to a URL of the clone's own configuration
+            what = f"git's other settings give {self.name} another URL than this clone's own configuration"
+            hint = "`git config --show-origin --get-regexp '^remote'` shows where; set it by `git remote set-url`"
+            raise GitFailed(what, hint=hint)
         return run_git(
             *OWN_SETTINGS,
             *arguments,

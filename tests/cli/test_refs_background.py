@@ -347,3 +347,22 @@ def test_what_the_environment_names_gets_nothing(one: CarriedClone, tmp_path: Pa
 def test_all_variables_that_git_calls_local_are_known() -> None:
     listed = subprocess.run(["git", "rev-parse", "--local-env-vars"], check=True, capture_output=True, text=True)
     assert {*listed.stdout.split()} <= {*FOREIGN, *GIVEN_SETTINGS}
+
+
+@pytest.mark.parametrize("kind", ["url", "pushurl"])
+def test_a_url_of_other_settings_than_the_clones_own_gets_nothing(one: CarriedClone, tmp_path: Path, kind: str) -> None:
+    other = Origin.made(tmp_path / "other.git")
+    more = tmp_path / "more"
+    more.write_text(f'[remote "origin"]\n\t{kind} = {other.root}\n')
+    one.git("config", "include.path", str(more))
+    done = run_command([COMMAND, "sync"], cwd=one.root, env=one.environment, capture_output=True)
+    assert b"git's other settings give origin another URL" in done.stderr
+    assert done.returncode == 13
+    one.record("second")
+    one.end("second")
+    wait_until(lambda: not one.is_sending())
+    assert other.git("for-each-ref") == ""
+    assert one.origin.heads() == {}
+    more.write_text("")
+    one.sync()
+    assert one.origin.has(one)

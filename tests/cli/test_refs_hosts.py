@@ -295,18 +295,18 @@ def test_a_day_without_a_network_is_sent_by_one_sync(one: CarriedClone) -> None:
 # What it costs
 
 
-def test_a_sending_starts_at_most_three_gits_besides_the_push(one: CarriedClone) -> None:
+def test_a_sending_starts_four_gits_besides_the_push(one: CarriedClone) -> None:
     one.sync()
     one.work("second")
     started = count_git(one, "sync")
     assert one.origin.has(one)
-    assert started == ["ls-remote", "cat-file", "fast-import", "push"]
-    assert count_git(one, "sync") == ["ls-remote"]
+    assert started == ["config", "ls-remote", "cat-file", "fast-import", "push"]
+    assert count_git(one, "sync") == ["config", "ls-remote"]
     two = one.second("two")
     two.sync()
     two.work("third")
     two.sync()
-    assert count_git(one, "sync") == ["ls-remote", "fetch", "cat-file"]
+    assert count_git(one, "sync") == ["config", "ls-remote", "fetch", "cat-file"]
 
 
 @pytest.mark.long
