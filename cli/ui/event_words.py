@@ -90,8 +90,8 @@ def _where(event: dict[str, Any]) -> str:
 
 
 def _by(event: dict[str, Any]) -> str:
-    agent = event.get("agent")
-    return "" if agent in (None, "claude") else f" by {agent}{_and(' {}', event.get('agent_version'))}"
+    agent, version = event.get("agent"), event.get("agent_version")
+    return "" if agent is None or (agent, version) == ("claude", None) else f" by {agent}{_and(' {}', version)}"
 
 
 def _adopted(event: dict[str, Any]) -> str:

@@ -164,6 +164,7 @@ def test_the_clients_sessions_are_recorded_as_its_own(project: Project) -> None:
     hook(project, "session-start", stdin=b'{"session_id": "c-2", "source": "startup"}', env=env)
     started = project.of_type("session_started")[-1]
     assert (started["agent"], started["agent_version"]) == ("claude", "2.1.330")
+    assert "session started (startup) by claude 2.1.330 on" in printed(project, "log")
     assert "agent" not in printed(project, "replay")
     assert "(claude 2.1.330)" in printed(project, "status")
 
