@@ -21,12 +21,13 @@ ECHO = 3  # seconds until keys show on the screen, if the client did not lose th
 
 
 class _Screen(pyte.Screen):
-    """What a terminal shows; it answers where the cursor is, and knows no private sequence."""
+    """What a terminal shows; it answers where the cursor is and nothing else, and knows no private sequence."""
 
     answers: list[str]
 
     def write_process_input(self, data: str) -> None:
-        self.answers.append(data)
+        if data.endswith("R"):  # what it is itself comes too late, and stands in the prompt then
+            self.answers.append(data)
 
     def select_graphic_rendition(self, *attrs: int, **private: bool) -> None:
         if not private:
