@@ -6,7 +6,6 @@ import os
 
 from faber_ledger.files.text import escape
 from faber_ledger.hooks.agents import AGENTS, CLIENT, NAMES, PROMPT, REPLACED_PROMPT
-from faber_ledger.ledger.disk import FileRefused, open_regular
 from faber_ledger.ledger.encoding import encoder, sha256
 from faber_ledger.recording.call import HOOKS, LONGEST_VALUE, Call
 from faber_ledger.runs.clients import changed_at, note_due, seen_client, take_due
@@ -77,7 +76,9 @@ class AgentCall(Call):
         mark, path = self._agent.version_mark, self.text("transcript_path")
         if self.hook != "SessionStart" or not mark or path is None:
             return self.text(self._agent.version_field)
-        _, found, rest = _read_beginning(path, LONGEST_VALUE).partition(mark)
+        from faber_ledger.hooks.agent_transcripts import read_beginning  # only at a start
+
+        _, found, rest = read_beginning(path, LONGEST_VALUE).partition(mark)
         return rest.partition('"')[0] if found else None
 
     def transcript(self) -> str | None:
@@ -125,16 +126,6 @@ class AgentCall(Call):
         """Make a prompt the start that this agent did not send, or with which it took no packet."""
         self.hook = "SessionStart"
         self._values |= {"hook_event_name": "SessionStart", "source": source}
-
-
-def _read_beginning(path: str, size: int) -> str:
-    """Return at most `size` bytes of a client's own file; empty if it is unreadable."""
-    try:
-        descriptor = open_regular(path)
-    except (FileRefused, OSError, ValueError):
-        return ""
-    with open(descriptor, "rb") as file:
-        return file.read(size).decode("utf-8", "replace")
 
 
 def render(call: Call, answer: Answer | None) -> str | None:

@@ -1,4 +1,4 @@
-"""What other agents leave of a compaction in their own files: its summary, and of one that no hook announces its time.
+"""What other agents write into their own files about a compaction: its summary, and when it was.
 
 Only the file of the delivery's own session is read, at its end. Each function takes the path of a client's transcript
 and a moment (seconds since 1970), and returns the newest summary after it; None if there is none.
@@ -71,11 +71,21 @@ def compressed_at(path: str) -> float | None:
     return seconds_of(found[-1][1]) if found else None
 
 
+def read_beginning(path: str, size: int) -> str:
+    """Return at most `size` bytes from the beginning of a client's own file; empty if it is unreadable."""
+    return _read(path, size, from_end=False)
+
+
 def _read_end(path: str, size: int) -> str:
+    return _read(path, size, from_end=True)
+
+
+def _read(path: str, size: int, *, from_end: bool) -> str:
     try:
         descriptor = open_regular(path)
     except (FileRefused, OSError, ValueError):
         return ""
     with open(descriptor, "rb") as file:
-        file.seek(max(os.fstat(descriptor).st_size - size, 0))
+        if from_end:
+            file.seek(max(os.fstat(descriptor).st_size - size, 0))
         return file.read(size).decode("utf-8", "replace")

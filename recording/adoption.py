@@ -89,8 +89,7 @@ def _adoption(run: Run, known: Blocks) -> RunAdopted:
 def _earlier_ends(known: Blocks, current: str | None, at: float) -> list[Draft]:
     """Return the inferred ends of the sessions that are open beside the current one: each at the next one's start.
 
-    Without a next one, the session ends at `at`; if there is no current session either, it may still be open, and has
-    no end.
+    The last one ends at `at`, unless no session is current: then it may still be open, and has no end.
     """
     by_id = {entry["session_id"]: entry for entry in session_history(known) if is_named(entry)}
     if current is not None and current not in by_id:

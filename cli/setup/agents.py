@@ -154,8 +154,8 @@ def _tell_user(agent: str) -> str:
     Hooks run in the project's folder. An agent that shows its user nothing is asked to tell it.
     """
     said = f"{LOST}{SET_UPS[agent].again}"
-    is_told = AGENTS[agent].answer == "client"
-    answer = {"systemMessage": said} if is_told else {AGENTS[agent].answer: f"Tell the user: {said}"}
+    shows_messages = AGENTS[agent].answer == "client"
+    answer = {"systemMessage": said} if shows_messages else {AGENTS[agent].answer: f"Tell the user: {said}"}
     return (
         "{ { test -s .fractary/faber/.active-run-id || test -s .fractary/faber/runs/.active-run-id; }"
         ' && git=$(git rev-parse --git-common-dir 2>/dev/null) && test -d "$git/faber-ledger"'

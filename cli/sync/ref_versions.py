@@ -52,7 +52,7 @@ def reaches_payload(top: str, tip: str, name: str) -> bool:
 
 
 def _rows_of(top: str, commits: list[str], name: str) -> list[list[tuple[Any, ...]] | None]:
-    """Return an event's rows in each commit's ledger; None of one that cannot be read."""
+    """Return an event's rows in each commit's ledger; None where a ledger cannot be read."""
     with read(top, commits) as versions:
         return [rows_in_file(one.files.get(LEDGER, "") if one is not None else "", [name]) for one in versions]
 
