@@ -6,7 +6,7 @@ import os
 import stat
 
 from faber_ledger.context.artifact import is_value
-from faber_ledger.context.position import MOST_FAILURES, count_errors, pending_approvals, render_position
+from faber_ledger.context.position import MOST_FAILURES, render_position
 from faber_ledger.files.text import one_line
 from faber_ledger.hooks.hook import REFUSALS, Hook
 from faber_ledger.ledger.clock import OutOfTime, reserve_time
@@ -15,7 +15,7 @@ from faber_ledger.recording.call import Answer
 from faber_ledger.recording.sessions import sessions_elsewhere
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.clone import is_set_up_unchecked, note_use, read_used_runs
-from faber_ledger.runs.progress import branch_name, current_phase, resume_point
+from faber_ledger.runs.progress import branch_name, current_phase, place_of, resume_point
 from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import is_run_id
 
@@ -127,8 +127,8 @@ class Start(Hook):
             "files not here": run.is_kept,
             "bad active file": self._active is not None and self._active.problem,
             "question waits": state.get("status") == "awaiting_feedback",
-            "approval waits": pending_approvals(state),
-            "failed too often": count_errors(state, resume_point(state)) >= MOST_FAILURES,
+            "approval waits": progress.pending_approvals(state),
+            "failed too often": progress.count_errors(state, place_of(resume_point(state))) >= MOST_FAILURES,
             "artifact missing": self._lacks_artifact,
             "not set up": is_new,
             "not sent": self._unsent,

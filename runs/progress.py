@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from faber_ledger.ledger.clock import seconds_of
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TypedDict
@@ -146,6 +148,24 @@ def error_message(value: object) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
+def place_of(point: ResumePoint | None) -> str:
+    """Return a resume point as `phase:step`, or what is known of it."""
+    return ":".join([part for part in (point["phase"], point["step"]) if part]) if point else ""
+
+
+def count_errors(state: dict[str, Any], place: str) -> int:
+    """Return how many of a state's `errors` are of a step (`phase:step`)."""
+    errors = state.get("errors")
+    return [place_of_error(one) for one in errors].count(place) if isinstance(errors, list) and place else 0
+
+
+def count_retries(state: dict[str, Any], phase: str | None) -> int:
+    """Return how often a phase was tried again."""
+    of_phase = phase_state(state, phase)
+    counts = [_member(state.get("retries"), phase), of_phase.get("retry_count"), of_phase.get("retries")]
+    return next((count for count in counts if type(count) is int), 0)
+
+
 def value_at(state: dict[str, Any], path: str) -> Any:
     """Return the value at a path, written as `artifacts.spec_path`, `state.work_id` or `$.phases[0].name`.
 
@@ -212,6 +232,22 @@ def text_of(value: Any, name: str) -> str | None:
     return found if isinstance(found, str) else None
 
 
+def text_of_value(value: object) -> str:
+    """Return a member of a state as text; an empty one if it is neither a text nor a usual number."""
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**18:
+        return str(value)
+    return value.strip() if isinstance(value, str) else ""
+
+
+def texts_in(value: object) -> str:
+    """Return what somebody said to whoever goes on: a text, or the members of a list or an object that are texts."""
+    if isinstance(value, dict):
+        return "; ".join([f"{name}: {text}" for name, one in value.items() if (text := text_of_value(one))])
+    if isinstance(value, list):
+        return "; ".join([text for one in value if (text := text_of_value(one))])
+    return text_of_value(value)
+
+
 def snapshot(state: dict[str, Any]) -> Snapshot:
     """Return the part of a state that an event keeps of the run's progress."""
     return {"phase": current_phase(state), "step": current_step(state), "phases_completed": phases_completed(state)}
@@ -224,6 +260,71 @@ MOST_NESTED = 4  # objects and lists around an error's message
 ACTIVE = ("in_progress", "paused", "awaiting_feedback")
 STATUSES = ("pending", *ACTIVE, "completed", "failed", "cancelled")
 FINISHED = ("completed", "cancelled")
+
+
+ANSWERS = ("response", "answer")  # of a question to the user
+GRANTED = ("granted", "approved")  # of an approval's status
+TIMES = ("_at", "timestamp")  # ends of the names of its times
+
+
+def pending_approvals(state: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the newest approval of each phase that was asked for or rejected, and not given."""
+    return [one for one in _newest_approvals(state) if not is_granted(one)]
+
+
+def _newest_approvals(state: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what the state has of approvals, asked for, given or rejected: of each phase the newest.
+
+    Without a time the later one counts, and `approvals` after those that wait; a grant without a phase approves none.
+    """
+    lists = [state.get("pending_approvals"), state.get("approvals")]
+    newest: dict[str, dict[str, Any]] = {}
+    for one in [one for entries in lists if isinstance(entries, list) for one in entries if isinstance(one, dict)]:
+        phase = text_of_value(one.get("phase"))
+        is_older = phase in newest and 0 < _time_of(one) < _time_of(newest[phase])
+        if not is_older and (phase or not is_granted(one)):
+            newest.pop(phase, None)
+            newest[phase] = one
+    return list(newest.values())
+
+
+def _time_of(approval: dict[str, Any]) -> float:
+    """Return the newest of an approval's times, 0 if it has none."""
+    return max([seconds_of(approval[name]) or 0 for name in approval if name.endswith(TIMES)], default=0)
+
+
+def is_granted(approval: dict[str, Any]) -> bool:
+    """Return whether an approval was given: one that was granted may stay in the list of those that wait."""
+    said = approval.get("status") or approval.get("decision")
+    is_signed = said is None and bool(approval.get("approved_by") and approval.get("approved_at"))
+    return approval.get("granted") is True or approval.get("approved") is True or said in GRANTED or is_signed
+
+
+def is_approved(state: dict[str, Any], phase: str | None) -> bool:
+    """Return whether a state says that a phase was approved, or that it is over."""
+    given = [one for one in _newest_approvals(state) if is_granted(one) and one.get("phase") == phase]
+    of_phase = phase_state(state, phase)
+    own = of_phase.get("approval")
+    is_own = of_phase.get("approved") is True or (isinstance(own, dict) and is_granted(own))
+    return bool(given) or is_own or phase_statuses(state).get(phase or "") == "completed"
+
+
+def words_of_approval(approval: dict[str, Any]) -> str:
+    """Return for what an approval is asked, why, and who is to give it."""
+    words = ": ".join([text for name in ("phase", "reason") if (text := text_of_value(approval.get(name)))])
+    others = [name for name in approval if name not in ("phase", "reason", "status") and not name.endswith(TIMES)]
+    more = [f"{name.removeprefix('approved_')} {text}" for name in others if (text := text_of_value(approval[name]))]
+    return f"{words} ({', '.join(more)})" if more else words
+
+
+def answer_since(state: dict[str, Any]) -> str:
+    """Return what the user has answered to a question, if the newest error is not known to be later; else empty."""
+    request, errors = state.get("feedback_request"), state.get("errors")
+    asked = request if isinstance(request, dict) else {}
+    answer = next((text for name in ANSWERS if (text := text_of_value(asked.get(name)))), "")
+    newest = errors[-1] if isinstance(errors, list) and errors and isinstance(errors[-1], dict) else {}
+    times = [max([seconds_of(one[name]) or 0 for name in one], default=0) for one in (asked, newest)]
+    return answer if times[0] >= times[1] else ""
 
 
 def what_to_keep(run_id: str, state: dict[str, Any], path: str) -> str:

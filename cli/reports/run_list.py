@@ -8,7 +8,6 @@ from operator import itemgetter
 from typing import Any, TypeAlias
 
 from faber_ledger.cli.ui.which_run import match_run
-from faber_ledger.context.position import place_of
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.text import one_line
 from faber_ledger.ledger.clock import utc_text
@@ -23,7 +22,7 @@ from faber_ledger.runs.kept import runs_here
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.layouts import places_of as places_in_layouts
 from faber_ledger.runs.log import has_log, lacks_ledger, read_log
-from faber_ledger.runs.progress import current_phase, current_step, phases_completed, resume_point
+from faber_ledger.runs.progress import current_phase, current_step, phases_completed, place_of, resume_point
 from faber_ledger.runs.projecting import find_restorable, known_members
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.state_file import is_state_ignored, read_state, state_copy_path

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from faber_ledger.context.elsewhere import Elsewhere
 from faber_ledger.context.notes import note_of, summaries_of, words_of_note
 from faber_ledger.context.packet import describe_break, start_before
-from faber_ledger.context.position import ANSWERS, is_granted, text_of_value, words_of_approval
 from faber_ledger.context.reconstitution.faber_files import DECISION_TYPES, Compacted, LedgerFacts, words_of_event
 from faber_ledger.context.reconstitution.journal import list_in_line, text_or_na
 from faber_ledger.context.reconstitution.steps import FETCH
@@ -29,7 +28,15 @@ from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.projections.fold import fold, session_history
 from faber_ledger.projections.history import SessionSummary, summarize_sessions
 from faber_ledger.runs.log import read_log
-from faber_ledger.runs.progress import finished_at, newest_errors, text_of
+from faber_ledger.runs.progress import (
+    ANSWERS,
+    finished_at,
+    is_granted,
+    newest_errors,
+    text_of,
+    text_of_value,
+    words_of_approval,
+)
 from faber_ledger.runs.run import Run, is_name
 from faber_ledger.runs.settings import Settings
 

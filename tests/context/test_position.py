@@ -215,7 +215,7 @@ def test_used_up_retries_are_said_before_what_to_do(project: Project) -> None:
     project.write(PROTOCOL, "# P\n\n## Evaluate\n\nBack to build.\n\n## Errors\n\nStop.\n")
     said = position_in(project, **state, retries={"evaluate": 1})
     places = "first read what the protocol says of failures: lines 3-9"
-    assert f"Status: failed (for the 2nd time, retries of the phase: 1 of 2, 1 left; {places})\n" in said
+    assert f"Status: failed (2 times, retries of the phase: 1 of 2, 1 left; {places})\n" in said
     assert "\nWhat to do, unless the protocol says otherwise there: Wait for and review" in said
     assert "used up" not in said
     said = position_in(project, retries={"evaluate": 2})
