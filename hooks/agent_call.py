@@ -30,7 +30,7 @@ class AgentCall(Call):
     def __init__(self, agent: str, hook: str, content: bytes, environ: Mapping[str, str]) -> None:
         self._agent = AGENTS[agent]
         self.event_name: str | None = None
-        super().__init__(self._agent.events.get(hook, hook), content, environ)
+        super().__init__(self._our_name(hook), content, environ)
         self.agent: str = agent
         self.form: str | None = self._agent.answer
         self.limit = self._agent.limit
@@ -57,8 +57,12 @@ class AgentCall(Call):
         named = values.get("hook_event_name")
         if isinstance(named, str):
             self.event_name = named[:LONGEST_VALUE]
-            values["hook_event_name"] = self._agent.events.get(named, named)
+            values["hook_event_name"] = self._our_name(named)
         return values
+
+    def _our_name(self, event: str) -> str:
+        """Return the client's event for one of the agent, or for one of our names, which every agent may use."""
+        return self._agent.events.get(event) or NAMES.get(event, event)
 
     @property
     def prompt(self) -> str | None:
@@ -159,7 +163,7 @@ def agent_in(words: list[str]) -> tuple[str | None, str]:
 
 def list_events(agent: str) -> list[str]:
     """Return the names of the events that `hook --agent` takes for a known agent: our names, then its own."""
-    own = [name for name in AGENTS[agent].events if name not in HOOKS and name not in NAMES]
+    own = [name for name in AGENTS[agent].events if name not in HOOKS]
     return [*[name for name, _ in HOOKS.values()], *HOOKS, "user-prompt", *own]
 
 

@@ -1,6 +1,6 @@
 """The table of agents other than the client: what each calls its events and fields, how it answers, and its files.
 
-A new client is one row of `AGENTS`, and its deliveries in `tests/fixtures/agents`. All but Cursor's row was measured
+A new client is one class in `AGENTS`, and its deliveries in `tests/fixtures/agents`. All but Cursor's row was measured
 with real clients; `docs/guides/AGENTS.md` says what is recorded of each.
 """
 
@@ -30,32 +30,17 @@ class SetUp:
     the user does next, and `again` what makes the agent find a program that was not on PATH.
     """
 
-    def __init__(
-        self,
-        in_project: str,
-        folder: str,
-        in_folder: str,
-        hooks: Mapping[str, tuple[str, int]],
-        *,
-        then: str,
-        again: str,
-        moved_by: str = "",
-        in_second: int = 1,
-        empty: str = "{}\n",
-        is_flat: bool = False,
-        is_named: bool = False,
-    ) -> None:
-        self.in_project = in_project
-        self.folder = folder
-        self.in_folder = in_folder
-        self.hooks = hooks
-        self.then = then
-        self.again = again
-        self.moved_by = moved_by
-        self.in_second = in_second
-        self.empty = empty
-        self.is_flat = is_flat
-        self.is_named = is_named
+    in_project: str
+    folder: str
+    in_folder: str
+    hooks: Mapping[str, tuple[str, int]]
+    then: str
+    again: str
+    moved_by = ""
+    in_second = 1
+    empty = "{}\n"
+    is_flat = False
+    is_named = False
 
 
 class Agent:
@@ -77,145 +62,148 @@ class Agent:
     are set up by hand.
     """
 
-    def __init__(
-        self,
-        answer: str,
-        events: Mapping[str, str],
-        fields: Mapping[str, str] | None = None,
-        roots: tuple[str, ...] = (),
-        *,
-        session_variable: str = "",
-        version_variable: str = "",
-        version_field: str = "",
-        version_mark: str = "",
-        prompt_answer: str | None = None,
-        limit: int | None = None,
-        starts_again: bool = False,
-        deaf_starts: tuple[str, ...] = (),
-        ignored_trigger: str = "",
-        keeps_packets: bool = False,
-        ends_late: bool = False,
-        summary: str = "",
-        nothing: str | None = None,
-        set_up: SetUp | None = None,
-    ) -> None:
-        self.answer = answer
-        self.events = {**NAMES, **events}
-        self.fields = fields or {}
-        self.roots = roots
-        self.session_variable = session_variable
-        self.version_variable = version_variable
-        self.version_field = version_field
-        self.version_mark = version_mark
-        self.prompt_answer = prompt_answer
-        self.limit = limit
-        self.starts_again = starts_again
-        self.deaf_starts = deaf_starts
-        self.ignored_trigger = ignored_trigger
-        self.keeps_packets = keeps_packets
-        self.ends_late = ends_late
-        self.summary = summary
-        self.nothing = nothing
-        self.set_up = set_up
+    answer: str
+    events: Mapping[str, str]
+    fields: Mapping[str, str] = {}
+    roots: tuple[str, ...] = ()
+    session_variable = ""
+    version_variable = ""
+    version_field = ""
+    version_mark = ""
+    prompt_answer: str | None = None
+    limit: int | None = None
+    starts_again = False
+    deaf_starts: tuple[str, ...] = ()
+    ignored_trigger = ""
+    keeps_packets = False
+    ends_late = False
+    summary = ""
+    nothing: str | None = None
+    set_up: type[SetUp] | None = None
 
 
-AGENTS = {
-    "codex": Agent(
-        "client",
-        {"UserPromptSubmit": PROMPT},
-        session_variable="CODEX_SESSION_ID",
-        version_variable="CODEX_VERSION",
-        version_mark='"cli_version":"',
-        limit=9_500,  # of more than 10,000 it keeps head and tail, and writes all of it where others can read it
-        starts_again=True,
-        keeps_packets=True,
-        ends_late=True,  # its daemon sends the ends of all sessions when it stops, which may be days later
-        summary="rollout",
-        set_up=SetUp(
-            ".codex/hooks.json",
-            ".codex",
-            "hooks.json",
-            {
-                "SessionStart": ("session-start", 20),
-                "PreCompact": ("pre-compact", 60),
-                "PostCompact": ("post-compact", 20),
-                "SessionEnd": ("session-end", 3),  # it allows no more
-            },
-            moved_by="CODEX_HOME",
-            then="Codex runs no new hook before you have reviewed it, and `codex exec` does not ask: start it here and"
-            " trust them; a daemon that is already at work finds the program after `codex app-server daemon restart`",
-            again="run: codex app-server daemon restart",
-        ),
-    ),
-    "copilot": Agent(
-        "additionalContext",
-        {
-            "sessionStart": "SessionStart",
-            "sessionEnd": "SessionEnd",
-            "preCompact": "PreCompact",
-            "userPromptSubmitted": PROMPT,
-            "UserPromptSubmit": PROMPT,
-            "userPromptTransformed": PROMPT,
-        },
-        {"session_id": "sessionId", "agent_id": "agentId", "transcript_path": "transcriptPath"},
-        session_variable="COPILOT_AGENT_SESSION_ID",
-        version_variable="COPILOT_CLI_BINARY_VERSION",
-        prompt_answer=REPLACED_PROMPT,
-        summary="checkpoint",
-        set_up=SetUp(
-            ".github/hooks/faber-ledger.json",
-            ".copilot",
-            "hooks/faber-ledger.json",
-            {
-                "sessionStart": ("session-start", 20),
-                "preCompact": ("pre-compact", 60),
-                "userPromptTransformed": ("user-prompt", 20),
-                "sessionEnd": ("session-end", 15),
-            },
-            moved_by="COPILOT_HOME",
-            empty='{\n  "version": 1\n}\n',
-            is_flat=True,
-            then="Copilot reads its hooks when it starts: start a new session of it",
-            again="start copilot again",
-        ),
-    ),
-    "cursor": Agent(
-        "additional_context",
-        {
-            "sessionStart": "SessionStart",
-            "sessionEnd": "SessionEnd",
-            "preCompact": "PreCompact",
-            "beforeSubmitPrompt": PROMPT,
-        },
-        {"session_id": "conversation_id"},
-        ("CURSOR_PROJECT_DIR", "CLAUDE_PROJECT_DIR"),
-        version_field="cursor_version",
-    ),
-    "gemini": Agent(
-        "client",
-        {"PreCompress": "PreCompact", "BeforeAgent": PROMPT},
-        roots=("GEMINI_PROJECT_DIR", "CLAUDE_PROJECT_DIR"),
-        session_variable="GEMINI_SESSION_ID",
-        prompt_answer="client",
-        deaf_starts=("clear", "resume"),  # of `clear` it shows the message alone, and at a resume it loses the context
-        ignored_trigger="auto",  # it comes at every prompt, before Gemini has looked whether there is too much
-        summary="snapshot",
-        nothing="{}",  # without any standard output its user is shown the standard error
-        set_up=SetUp(
-            ".gemini/settings.json",
-            ".gemini",
-            "settings.json",
-            {
-                "SessionStart": ("session-start", 20),
-                "PreCompress": ("pre-compact", 60),
-                "BeforeAgent": ("user-prompt", 20),
-                "SessionEnd": ("session-end", 15),
-            },
-            in_second=1_000,
-            is_named=True,
-            then="Gemini reads its hooks when it starts, and names them in a warning once: start a new session of it",
-            again="start gemini again",
-        ),
-    ),
-}
+class CodexSetUp(SetUp):
+    """The hooks of Codex."""
+
+    in_project = ".codex/hooks.json"
+    folder = ".codex"
+    in_folder = "hooks.json"
+    hooks: Mapping[str, tuple[str, int]] = {
+        "SessionStart": ("session-start", 20),
+        "PreCompact": ("pre-compact", 60),
+        "PostCompact": ("post-compact", 20),
+        "SessionEnd": ("session-end", 3),  # it allows no more
+    }
+    moved_by = "CODEX_HOME"
+    then = (
+        "Codex runs no new hook before you have reviewed it, and `codex exec` does not ask: start it here and"
+        " trust them; a daemon that is already at work finds the program after `codex app-server daemon restart`"
+    )
+    again = "run: codex app-server daemon restart"
+
+
+class Codex(Agent):
+    """OpenAI's agent."""
+
+    answer = "client"
+    events: Mapping[str, str] = {"UserPromptSubmit": PROMPT}
+    session_variable = "CODEX_SESSION_ID"
+    version_variable = "CODEX_VERSION"
+    version_mark = '"cli_version":"'
+    limit = 9_500  # of more than 10,000 it keeps head and tail, and writes all of it where others can read it
+    starts_again = True
+    keeps_packets = True
+    ends_late = True  # its daemon sends the ends of all sessions when it stops, which may be days later
+    summary = "rollout"
+    set_up = CodexSetUp
+
+
+class CopilotSetUp(SetUp):
+    """The hooks of Copilot."""
+
+    in_project = ".github/hooks/faber-ledger.json"
+    folder = ".copilot"
+    in_folder = "hooks/faber-ledger.json"
+    hooks: Mapping[str, tuple[str, int]] = {
+        "sessionStart": ("session-start", 20),
+        "preCompact": ("pre-compact", 60),
+        "userPromptTransformed": ("user-prompt", 20),
+        "sessionEnd": ("session-end", 15),
+    }
+    moved_by = "COPILOT_HOME"
+    empty = '{\n  "version": 1\n}\n'
+    is_flat = True
+    then = "Copilot reads its hooks when it starts: start a new session of it"
+    again = "start copilot again"
+
+
+class Copilot(Agent):
+    """GitHub's agent."""
+
+    answer = "additionalContext"
+    events: Mapping[str, str] = {
+        "sessionStart": "SessionStart",
+        "sessionEnd": "SessionEnd",
+        "preCompact": "PreCompact",
+        "userPromptSubmitted": PROMPT,
+        "UserPromptSubmit": PROMPT,
+        "userPromptTransformed": PROMPT,
+    }
+    fields: Mapping[str, str] = {"session_id": "sessionId", "agent_id": "agentId", "transcript_path": "transcriptPath"}
+    session_variable = "COPILOT_AGENT_SESSION_ID"
+    version_variable = "COPILOT_CLI_BINARY_VERSION"
+    prompt_answer = REPLACED_PROMPT
+    summary = "checkpoint"
+    set_up = CopilotSetUp
+
+
+class Cursor(Agent):
+    """The agent of the editor."""
+
+    answer = "additional_context"
+    events: Mapping[str, str] = {
+        "sessionStart": "SessionStart",
+        "sessionEnd": "SessionEnd",
+        "preCompact": "PreCompact",
+        "beforeSubmitPrompt": PROMPT,
+    }
+    fields: Mapping[str, str] = {"session_id": "conversation_id"}
+    roots = ("CURSOR_PROJECT_DIR", "CLAUDE_PROJECT_DIR")
+    version_field = "cursor_version"
+
+
+class GeminiSetUp(SetUp):
+    """The hooks of Gemini."""
+
+    in_project = ".gemini/settings.json"
+    folder = ".gemini"
+    in_folder = "settings.json"
+    hooks: Mapping[str, tuple[str, int]] = {
+        "SessionStart": ("session-start", 20),
+        "PreCompress": ("pre-compact", 60),
+        "BeforeAgent": ("user-prompt", 20),
+        "SessionEnd": ("session-end", 15),
+    }
+    in_second = 1_000
+    is_named = True
+    then = "Gemini reads its hooks when it starts, and names them in a warning once: start a new session of it"
+    again = "start gemini again"
+
+
+class Gemini(Agent):
+    """Google's agent."""
+
+    answer = "client"
+    events: Mapping[str, str] = {"PreCompress": "PreCompact", "BeforeAgent": PROMPT}
+    roots = ("GEMINI_PROJECT_DIR", "CLAUDE_PROJECT_DIR")
+    session_variable = "GEMINI_SESSION_ID"
+    prompt_answer = "client"
+    deaf_starts = ("clear", "resume")  # of `clear` it shows the message alone, and at a resume it loses the context
+    ignored_trigger = "auto"  # it comes at every prompt, before Gemini has looked whether there is too much
+    summary = "snapshot"
+    nothing = "{}"  # without any standard output its user is shown the standard error
+    set_up = GeminiSetUp
+
+
+AGENTS: dict[str, type[Agent]] = {"codex": Codex, "copilot": Copilot, "cursor": Cursor, "gemini": Gemini}
 SET_UPS = {name: agent.set_up for name, agent in AGENTS.items() if agent.set_up is not None}
