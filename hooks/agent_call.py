@@ -8,7 +8,7 @@ from faber_ledger.files.text import escape
 from faber_ledger.hooks.agents import AGENTS, CLIENT, NAMES, PROMPT, REPLACED_PROMPT
 from faber_ledger.ledger.encoding import encoder, sha256
 from faber_ledger.recording.call import HOOKS, LONGEST_VALUE, Call
-from faber_ledger.runs.clients import changed_at, note_due, seen_client, take_due
+from faber_ledger.runs.seen import changed_at, note_due, seen_client, take_due
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import re
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.disk import FileRefused, open_regular
 from faber_ledger.ledger.encoding import loads
-from faber_ledger.runs.clients import changed_at, names_in
+from faber_ledger.runs.seen import changed_at, names_in
 
 LARGEST_END = 64 * 1024
 LARGEST_ROLLOUT_END = 1024 * 1024  # a summary stands before the whole history that replaces the earlier one

@@ -13,11 +13,11 @@ from faber_ledger.recording.call import Answer, checkout_at_end
 from faber_ledger.recording.incoming import ENDS, arrival_of, changes_nothing
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import progress, state_file
-from faber_ledger.runs.clients import note_session
 from faber_ledger.runs.clone import note_use, writer_of
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.progress import what_to_keep
 from faber_ledger.runs.publish import carries_refs
+from faber_ledger.runs.seen import note_session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from faber_ledger.recording.inbox import Arrival
     from faber_ledger.recording.incoming import Decided
     from faber_ledger.runs.active import ActiveRun
-    from faber_ledger.runs.clients import SeenClient
     from faber_ledger.runs.run import Run
+    from faber_ledger.runs.seen import SeenClient
     from faber_ledger.runs.settings import Settings
 
 
@@ -178,7 +178,7 @@ class Hook:
         """
         run, seen, client, pid = self.run, self._seen, self.call.client, self.call.pid
         if seen is None and self.call.text("source") in ("clear", "fork"):
-            from faber_ledger.runs.clients import client_of_process  # the process has a new client id
+            from faber_ledger.runs.seen import client_of_process  # the process has a new client id
 
             seen = client_of_process(run.root, pid, client)
         has_left = seen is not None and seen.run_id not in (None, run.run_id)

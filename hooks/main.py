@@ -14,11 +14,11 @@ from faber_ledger.ledger.encoding import encoder
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS, LIMIT, Answer, Call, event_of, subject_of
 from faber_ledger.runs.active import count_used_at_work
-from faber_ledger.runs.clients import note_delivery
 from faber_ledger.runs.clone import is_set_up_unchecked
 from faber_ledger.runs.git import unused_tops
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, HOOK_LOG, PROJECT_FILE, RUNS, find_root
+from faber_ledger.runs.seen import note_delivery
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

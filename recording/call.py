@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from faber_ledger.ledger.events import Draft, Environment
     from faber_ledger.runs.active import ActiveRun
-    from faber_ledger.runs.clients import SeenClient
     from faber_ledger.runs.run import Run
+    from faber_ledger.runs.seen import SeenClient
 
     class Checkout(TypedDict):
         """What a `checkout_recorded` says besides its session."""

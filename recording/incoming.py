@@ -18,8 +18,8 @@ from faber_ledger.recording.call import agent_of, checkout_after, checkout_at_st
 from faber_ledger.recording.inbox import VERSION
 from faber_ledger.recording.sessions import infer_start, is_last_heard, was_seen_at_work
 from faber_ledger.runs import progress
-from faber_ledger.runs.clients import SeenClient
 from faber_ledger.runs.clone import keyed_digest
+from faber_ledger.runs.seen import SeenClient
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from faber_ledger.ledger.file import BUSY_SECONDS, sqlite3
 from faber_ledger.projections.fold import open_sessions
 from faber_ledger.recording import sessions
 from faber_ledger.recording.recording import Recording
-from faber_ledger.runs.clients import note_session
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.progress import snapshot
+from faber_ledger.runs.seen import note_session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from faber_ledger.ledger.events import Draft
     from faber_ledger.recording.sessions import Caller
-    from faber_ledger.runs.clients import SeenClient
     from faber_ledger.runs.run import Run
+    from faber_ledger.runs.seen import SeenClient
 
 
 def follow_client(

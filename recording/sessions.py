@@ -19,10 +19,10 @@ from faber_ledger.projections.fold import (
     session_history,
 )
 from faber_ledger.recording.call import agent_of, hostname
-from faber_ledger.runs.clients import SeenClient
 from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.progress import snapshot
 from faber_ledger.runs.run import clone_folder, other_roots
+from faber_ledger.runs.seen import SeenClient
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

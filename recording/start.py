@@ -22,13 +22,13 @@ from faber_ledger.recording.recording import Recording
 from faber_ledger.recording.sessions import infer_start, was_seen_at_work
 from faber_ledger.runs import progress, state_write
 from faber_ledger.runs.active import active_run, check_active_folder, write_active_file
-from faber_ledger.runs.clients import SeenClient, seen_client
 from faber_ledger.runs.clone import make_below, not_writable, note_use, writer_of
 from faber_ledger.runs.git import branch_of
 from faber_ledger.runs.layouts import new_run
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.progress import PHASES
 from faber_ledger.runs.run import EVENTS, RUNS, Run, path_in_clone
+from faber_ledger.runs.seen import SeenClient, seen_client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import effective_redactions, restore_rows
 from faber_ledger.ledger.roots import find_foreign_roots, may_start, roots_in
 from faber_ledger.ledger.union import Passing, insert_rows
-from faber_ledger.runs import tree_note
+from faber_ledger.runs import seen
 from faber_ledger.runs.clone import is_empty, writer_of
 from faber_ledger.runs.copies import head_copy, is_as_in_head, runs_in_other_work_trees
 from faber_ledger.runs.git import is_git_at_work
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from faber_ledger.ledger.encoding import Row
     from faber_ledger.runs.run import Run
-    from faber_ledger.runs.tree_note import TreeNote
+    from faber_ledger.runs.seen import TreeNote
 
 
 WAITING = "waiting.jsonl"  # beside the log: events that lack a parent
@@ -46,7 +46,7 @@ def take_file(run: Run, log: Log, note: TreeNote, warn: Callable[[str], None], *
 
     Return how many payloads were put back.
     """
-    before = tree_note.shape_of(run.ledger_path)
+    before = seen.shape_of(run.ledger_path)
     note.heads, note.barred = "", ""
     if before is None or (is_empty(run.ledger_path) and os.path.isfile(run.ledger_path)):
         note.shape = before
@@ -54,7 +54,7 @@ def take_file(run: Run, log: Log, note: TreeNote, warn: Callable[[str], None], *
     try:
         with _open(run) as offered:
             if _is_foreign(run, log, offered):
-                note.shape, note.barred = before, tree_note.FOREIGN
+                note.shape, note.barred = before, seen.FOREIGN
                 what = f"{run.shown(run.ledger_path)} is the ledger of another run: it is left as it is"
                 report(run, warn, what, may_write=may_write)
                 return 0
@@ -63,12 +63,12 @@ def take_file(run: Run, log: Log, note: TreeNote, warn: Callable[[str], None], *
             if not passing.refused and _holds_all(offered, log):
                 note.heads = log.heads_text()
     except NewerFormat as error:
-        note.shape, note.barred = before, tree_note.NEWER
+        note.shape, note.barred = before, seen.NEWER
         what = f"{error.message}{_commit_that_brought(run)}; it is left as it is, and the log goes on"
         report(run, warn, what, may_write=may_write)
         return 0
     except (LedgerError, FileRefused, OSError, UnicodeError, sqlite3.Error) as error:
-        if is_git_at_work(run.root) or tree_note.shape_of(run.ledger_path) != before:
+        if is_git_at_work(run.root) or seen.shape_of(run.ledger_path) != before:
             return 0  # git has not written it to its end
         note.shape = before
         if may_write:
@@ -110,7 +110,7 @@ def insert(run: Run, log: Log, rows: Iterable[Row], payloads: Iterable[Row]) -> 
     restored = [row for row in payloads if row[ID] not in gone]
     if restored:
         restore_rows(log.connection, restored)
-        tree_note.forget_checkpoints(run)
+        seen.forget_checkpoints(run)
         log.checkpoint = None
     return len(restored)
 
@@ -139,7 +139,7 @@ def make_log_again(run: Run, error: Exception, warn: Callable[[str], None]) -> L
         if os.path.isfile(path) and not os.path.islink(path):
             _take_from(run, log, path)
     take_head(run, log)
-    tree_note.forget_checkpoints(run)
+    seen.forget_checkpoints(run)
     log.commit()
     log.begin()
     what = f"the log of {run.run_id} could not be read ({_reason(error)}): it was set aside, {aside}, and is made again"

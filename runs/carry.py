@@ -16,7 +16,7 @@ from faber_ledger.ledger.errors import Locked, NotWritable
 from faber_ledger.runs.git import read_setting
 from faber_ledger.runs.publish import meant_carry
 from faber_ledger.runs.run import CONSENT, TREE, common_directory, path_in_clone
-from faber_ledger.runs.tree_note import Note
+from faber_ledger.runs.seen import Note
 
 LOCK = "sending.lock"  # of the clone's one process that sends
 AGREE_AGAIN = "`faber-ledger init --carry refs --remote NAME`"  # where the remote has another URL, or is gone

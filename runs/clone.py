@@ -4,7 +4,7 @@ Folders and files of ours are their owner's alone, or shared as git's. One of th
 is hashed with it, nobody else can guess.
 
 In `.git/faber-ledger/`: `runs/` has a private folder for each run, with its log (`log.py`), its lock, the copy of its
-`state.json`, the notes on work trees (`tree_note.py`), events that wait for a parent, and its kept summaries; `inbox/`
+`state.json`, the notes on work trees (`seen.py`), events that wait for a parent, and its kept summaries; `inbox/`
 the deliveries that are not recorded yet, `clients/` what was seen of each client, `set-aside/` what was refused or
 removed, `notices/` what the next start of a run says of that, `writer`
 the id of this clone, `key` its key, `set-up-checked` is there once a hook has looked whether `init` was run in this

@@ -15,7 +15,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.runs.clone import is_empty, lock_run, make_private_folder
 from faber_ledger.runs.layouts import keep_place
 from faber_ledger.runs.run import STRIPPED
-from faber_ledger.runs.tree_note import TreeNote, shape_of
+from faber_ledger.runs.seen import TreeNote, shape_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from faber_ledger.runs import progress
 from faber_ledger.runs.active import Here
 from faber_ledger.runs.git import REMOTES, commit_of, default_ref, is_git_at_work, named_commit, work_tree_of
 from faber_ledger.runs.run import CARRY, CONSENT, PROJECT_FILE, REFS, TREE, clone_folder
-from faber_ledger.runs.tree_note import NEWER, TreeNote, shape_of
+from faber_ledger.runs.seen import NEWER, TreeNote, shape_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

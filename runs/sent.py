@@ -8,7 +8,7 @@ from faber_ledger.ledger.clock import event_id
 from faber_ledger.ledger.log import Log
 from faber_ledger.runs.carry import AGREE_AGAIN, consent_of, is_sending
 from faber_ledger.runs.run import Run
-from faber_ledger.runs.tree_note import Note, shape_of, tree_name
+from faber_ledger.runs.seen import Note, shape_of, tree_name
 
 SENT = "sent.json"
 NOT_AGREED = "nothing of this run leaves this clone: `faber-ledger init --carry refs` sends it"

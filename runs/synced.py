@@ -11,7 +11,7 @@ from faber_ledger.ledger.disk import FileRefused, read_regular
 from faber_ledger.ledger.encoding import sha256
 from faber_ledger.runs.clone import make_below, put_note
 from faber_ledger.runs.run import private_folder, quoted_form
-from faber_ledger.runs.tree_note import Note
+from faber_ledger.runs.seen import Note
 
 FOLDER = "sync"
 PROJECT = "project"

@@ -17,7 +17,7 @@ from faber_ledger.runs.log import read_log
 from faber_ledger.runs.projecting import COPY, reproject, restore_backup
 from faber_ledger.runs.publish import why_not_published
 from faber_ledger.runs.run import Run
-from faber_ledger.runs.tree_note import TreeNote
+from faber_ledger.runs.seen import TreeNote
 
 
 @click.command(short_help="Write state.json's two blocks from the log.")

@@ -27,8 +27,8 @@ from faber_ledger.runs.log import lacks_ledger, open_run_log, read_log
 from faber_ledger.runs.projecting import reproject
 from faber_ledger.runs.publish import carries_refs, why_not_published
 from faber_ledger.runs.run import Run, find_root
+from faber_ledger.runs.seen import TreeNote
 from faber_ledger.runs.state_file import read_bytes, read_state
-from faber_ledger.runs.tree_note import TreeNote
 
 NOT_STARTED = "it has no ledger, and another clone has started it"
 GIT_SECONDS = 30.0  # for one answer: git waits for a pipe in place of a file of its own without end

@@ -23,11 +23,11 @@ from faber_ledger.recording.sessions import is_last_heard
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import ActiveRun, active_run
 from faber_ledger.runs.carry import start_sending
-from faber_ledger.runs.clients import seen_client
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.progress import FINISHED, phase_statuses
 from faber_ledger.runs.run import Run, find_root
+from faber_ledger.runs.seen import seen_client
 
 if TYPE_CHECKING:
     from faber_ledger.recording.sessions import Caller, Reason

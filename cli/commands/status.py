@@ -32,7 +32,6 @@ from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.carry import consent_of
-from faber_ledger.runs.clients import last_heard
 from faber_ledger.runs.clone import OUT_OF_THE_WAY, find_obstacle
 from faber_ledger.runs.conflicts import paths_in_conflict
 from faber_ledger.runs.git import branch_of
@@ -44,9 +43,9 @@ from faber_ledger.runs.progress import FINISHED, branch_name, current_phase, res
 from faber_ledger.runs.projecting import known_members
 from faber_ledger.runs.publish import carries_refs, why_not_published
 from faber_ledger.runs.run import Run, find_root
+from faber_ledger.runs.seen import TreeNote, last_heard
 from faber_ledger.runs.sent import NOT_AGREED, Sent, describe_unsent
 from faber_ledger.runs.set_up import SET_UP, lacks_driver
-from faber_ledger.runs.tree_note import TreeNote
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded

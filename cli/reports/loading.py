@@ -22,11 +22,11 @@ from faber_ledger.recording.left_facts import record_or_leave
 from faber_ledger.recording.secrets.mask import mask_text
 from faber_ledger.recording.sessions import sessions_elsewhere
 from faber_ledger.runs import state_file, state_write
-from faber_ledger.runs.clients import seen_client
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.run import Run
+from faber_ledger.runs.seen import seen_client
 from faber_ledger.runs.settings import Settings
 
 if TYPE_CHECKING:

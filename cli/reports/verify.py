@@ -25,7 +25,7 @@ from faber_ledger.ledger.union import rows_of
 from faber_ledger.ledger.verify import LogProblem, find_problems
 from faber_ledger.projections.difference import find_difference
 from faber_ledger.projections.fold import blocks_of
-from faber_ledger.runs import tree_note
+from faber_ledger.runs import seen
 from faber_ledger.runs.absorb import rows_waiting
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.git_command import TEXT_CACHE, git, has_cached_text, run_git, top_of
@@ -34,9 +34,9 @@ from faber_ledger.runs.log import has_log, read_log
 from faber_ledger.runs.projecting import has_directory
 from faber_ledger.runs.publish import carries_refs, why_not_published
 from faber_ledger.runs.run import Run
+from faber_ledger.runs.seen import TreeNote
 from faber_ledger.runs.set_aside import is_of, list_set_aside
 from faber_ledger.runs.state_file import is_state_ignored, read_state
-from faber_ledger.runs.tree_note import TreeNote
 
 if TYPE_CHECKING:
     from faber_ledger.projections.difference import Difference
@@ -54,7 +54,7 @@ def run_findings(run: Run, *, is_one_of_many: bool) -> list[LogProblem]:
     except IntegrityError as error:
         found.append(LogProblem(error.code, None, error.message, error.hint))
     note = TreeNote(run)
-    if note.barred == tree_note.NEWER:
+    if note.barred == seen.NEWER:
         check_file(run.ledger_path)  # raises NewerFormat
     with progress(run, "verifying", is_one_of_many=is_one_of_many) as advance:
         if has_log(run):
@@ -82,7 +82,7 @@ def _beside(run: Run, note: TreeNote) -> Iterator[LogProblem]:
         verb = "lack a parent, and wait" if waiting > 1 else "lacks a parent, and waits"
         what = f"{events_shown(waiting)} of the file {verb} outside the log"
         yield LogProblem("waiting", None, what, "pull or merge the branch that has it: they enter with it")
-    if note.barred == tree_note.FOREIGN:
+    if note.barred == seen.FOREIGN:
         what = f"{run.shown(run.ledger_path)} is the ledger of another run, and is left as it is"
         yield LogProblem(
             "foreign_run",

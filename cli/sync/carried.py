@@ -43,10 +43,10 @@ from faber_ledger.runs.clone import lock_run, make_below
 from faber_ledger.runs.copies import runs_in_other_work_trees
 from faber_ledger.runs.log import lacks_ledger, open_run_log
 from faber_ledger.runs.run import Run, clone_folder, path_in_clone
+from faber_ledger.runs.seen import shape_of
 from faber_ledger.runs.sent import Sent, SentState
 from faber_ledger.runs.state_file import parse_state, read_state
 from faber_ledger.runs.state_write import refresh_copy
-from faber_ledger.runs.tree_note import shape_of
 
 ROUNDS = 5  # of fetching and sending, where other clones are faster
 LOCK_SECONDS = 60.0

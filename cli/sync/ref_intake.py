@@ -35,11 +35,11 @@ from faber_ledger.runs.git_command import run_git
 from faber_ledger.runs.log import open_run_log, read_log
 from faber_ledger.runs.progress import current_phase
 from faber_ledger.runs.run import Run
+from faber_ledger.runs.seen import shape_of
 from faber_ledger.runs.sent import Sent
 from faber_ledger.runs.set_aside import read_or_empty, report
 from faber_ledger.runs.state_file import parse_state, read_state
 from faber_ledger.runs.state_merge import merge_states
-from faber_ledger.runs.tree_note import shape_of
 
 Warn = Callable[[str], None]
 

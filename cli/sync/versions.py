@@ -20,10 +20,10 @@ from faber_ledger.runs.git import project_key
 from faber_ledger.runs.layouts import find_run, find_run_from
 from faber_ledger.runs.progress import current_phase
 from faber_ledger.runs.run import LONGEST_ID, Run
+from faber_ledger.runs.seen import shape_of
 from faber_ledger.runs.sent import Sent
 from faber_ledger.runs.set_aside import read_or_empty
 from faber_ledger.runs.state_file import parse_state, read_state
-from faber_ledger.runs.tree_note import shape_of
 
 RUN, FOLDER, STATE_PATH = "Run", "Folder", "State"
 LONGEST_FIELD, LONGEST = 200, {RUN: LONGEST_ID, STATE_PATH: 3 * LONGEST_ID}  # of a field; a cut id is another run's

@@ -14,7 +14,7 @@ from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.projections.difference import MISSING, field_text, identity
 from faber_ledger.projections.history import SessionSummary, agent_shown
 from faber_ledger.runs.run import Run
-from faber_ledger.runs.tree_note import TreeNote
+from faber_ledger.runs.seen import TreeNote
 
 if TYPE_CHECKING:
     from faber_ledger.projections.difference import Change

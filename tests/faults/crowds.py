@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from faber_ledger.ledger.clock import now
 from faber_ledger.recording.sessions import delivery_of
-from faber_ledger.runs.clients import note_delivery
+from faber_ledger.runs.seen import note_delivery
 
 if TYPE_CHECKING:
     from support.project import Project

@@ -23,8 +23,8 @@ from support.project import Answer, Project, units
 from faber_ledger.ledger.clock import now
 from faber_ledger.recording import inbox
 from faber_ledger.recording.sessions import delivery_of
-from faber_ledger.runs.clients import note_delivery
 from faber_ledger.runs.layouts import find_run
+from faber_ledger.runs.seen import note_delivery
 from faults.calls import ERRORS, KILL, break_call
 from faults.crowds import KINDS
 from faults.holder import start_holder

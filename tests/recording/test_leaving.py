@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.project import Project, usual_state
 
-from faber_ledger.runs.clients import SeenClient, seen_client
+from faber_ledger.runs.seen import SeenClient, seen_client
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.project import RUN, Project
 
-from faber_ledger.runs.clients import SeenClient, note_delivery, note_session, seen_client
+from faber_ledger.runs.seen import SeenClient, note_delivery, note_session, seen_client
 
 if TYPE_CHECKING:
     from pathlib import Path
