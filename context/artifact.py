@@ -10,7 +10,7 @@ from faber_ledger.ledger.encoding import dumps, loads, sha256, without_surrogate
 from faber_ledger.runs.clone import keyed_digest
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.progress import value_at
-from faber_ledger.runs.run import LARGEST_STATE, LAYOUTS, OF_PLAN, RUNS, is_run_id
+from faber_ledger.runs.run import LARGEST_STATE, LAYOUTS, LONGEST_VALUE, OF_PLAN, RUNS, is_run_id, is_value
 from faber_ledger.runs.settings import list_installed, places_in_plugins, places_installed
 
 TYPE_CHECKING = False
@@ -109,12 +109,10 @@ class ArtifactError(Exception):
 
 NO_SOURCE = "Artifact must have path, path_from_state, or command"
 PLACEHOLDERS = ("run_id", "plan_id", "work_id", "run_suffix", "project_root")
-MAX_VALUE = 64  # in a command, or in the client's environment
 MAX_VALUE_IN_PATH = 255  # the longest name of a file; real plan ids have more than 64
 # Where FABER's tools and the documents' keep a run's state, below one of the folders of runs.
 PLACES_OF_STATE = [place.replace("<suffix", "<run_suffix").replace("<", "{").replace(">", "}") for _, place in LAYOUTS]
 PLACES_OF_STATE.append(f"{{plan_id}}{OF_PLAN}{{run_suffix}}/state.json")
-OF_VALUE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._#-")
 
 
 def build_surroundings(
@@ -278,11 +276,6 @@ def no_value_for(names: list[str]) -> str:
     return f"no value in the run's state for {', '.join([f'{{{name}}}' for name in names])}"
 
 
-def is_value(text: str, longest: int = MAX_VALUE) -> bool:
-    """Return whether a text may enter a command or a path: [A-Za-z0-9][A-Za-z0-9._#-]*, not longer than `longest`."""
-    return 0 < len(text) <= longest and OF_VALUE.issuperset(text) and text[0] not in "._#-"
-
-
 def run_suffix(run_id: str) -> str:
     """Return the part of a run id that differs within its plan: after the last `-run-`, else after the last `-`.
 
@@ -304,7 +297,7 @@ def _value(name: str, surroundings: Surroundings, where: str = "a path") -> str:
         safe = is_run_id(text)
         text = run_suffix(text) if name == "run_suffix" else text
     else:
-        safe = text == "" or is_value(text, MAX_VALUE_IN_PATH if where == "a path" else MAX_VALUE)
+        safe = text == "" or is_value(text, MAX_VALUE_IN_PATH if where == "a path" else LONGEST_VALUE)
     if not safe:
         raise ArtifactError(f"State field cannot be used in {where}: {name}")
     return text

@@ -36,7 +36,6 @@ MAX_UNITS = 1_600  # of UTF-16, so that a sentence about what to read now is wit
 MAX_INSTRUCTIONS, MAX_NOTES, MAX_STEP, MAX_QUESTION, MAX_ERROR = 800, 400, 400, 400, 300
 MIN_FACT, MIN_STEP, MIN_AFTER, MIN_LONG, MIN_NOTES = 100, 160, 160, 60, 270  # units that no long text takes away
 MIN_INSTRUCTIONS = 700
-MOST_FAILURES = 3  # of one step, after which a protocol stops
 MAX_VALUE, MAX_PLACE, MAX_KIND, MAX_NAMED = 200, 160, 40, 12
 FACT, ORDER, MORE = range(3)  # ranks
 WHAT_THIS_IS = "faber-ledger gives you this at each start of a session, also after a compaction."
@@ -222,7 +221,7 @@ def _lines_that_stop(
         used_up = f"The retries of phase {phase} are used up ({tried} of {limit})"
         lines.append(Line("", f"{used_up}: ask the user before you try again."))
     count = count_errors(state, place_of(point))
-    if count >= MOST_FAILURES:
+    if count >= progress.MOST_FAILURES:
         answer = progress.answer_since(state)
         stop = f"the user has answered since: {answer}" if answer else "stop, and ask the user before you try it again"
         lines.append(Line("", f"This step has failed {count} times: {stop}.", most=MAX_ERROR))

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.ledger.clock import OutOfTime
+from faber_ledger.ledger.clock import OutOfTime, reserve_time
 from faber_ledger.ledger.errors import ForeignState, LedgerError, StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.projections.fold import blocks_of
 from faber_ledger.recording import inbox
-from faber_ledger.recording.call import Answer, checkout_at_end
+from faber_ledger.recording.call import Answer, checkout_at_end, export_run
 from faber_ledger.recording.incoming import ENDS, arrival_of, changes_nothing
 from faber_ledger.recording.recording import Recording
-from faber_ledger.runs import progress, state_file
-from faber_ledger.runs.clone import note_use, writer_of
+from faber_ledger.recording.sessions import sessions_elsewhere
+from faber_ledger.runs import progress, state_file, state_write
+from faber_ledger.runs.active import name_if_none_is
+from faber_ledger.runs.clone import is_set_up_unchecked, note_use, read_used_runs, writer_of
 from faber_ledger.runs.log import lacks_ledger
-from faber_ledger.runs.progress import what_to_keep
 from faber_ledger.runs.publish import carries_refs
-from faber_ledger.runs.seen import note_session
+from faber_ledger.runs.seen import client_of_process, note_session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from faber_ledger.context.elsewhere import Elsewhere
+    from faber_ledger.context.reload import Reload
     from faber_ledger.files.json_text import JsonText
     from faber_ledger.ledger.events import Draft
+    from faber_ledger.ledger.log import Log
     from faber_ledger.recording.call import Call
     from faber_ledger.recording.inbox import Arrival
     from faber_ledger.recording.incoming import Decided
@@ -38,6 +42,9 @@ if TYPE_CHECKING:
 # A hook must not be noticed, and the client kills SessionEnd after 1.5 seconds: what takes longer waits in the inbox.
 WAIT_SECONDS, WAIT_SECONDS_AT_THE_END = 3.0, 1.0
 REFUSALS = (LedgerError, OSError, sqlite3.Error, OutOfTime)
+FITTINGS = 4  # of a packet into what an agent takes
+SECONDS_TO_RECORD = 2.0  # of a start's time, which its artifacts leave
+NAME, LONGEST_LINE = "faber-ledger: ", 120
 
 
 class Hook:
@@ -71,6 +78,7 @@ class Hook:
         self._file: inbox.InboxFile | None = None
         self._is_recorded = False
         self._known_settings: Settings | None = None
+        self._is_subagents = call.text("agent_id") is not None  # its sessions are not sessions of the run
 
     def warn(self, message: str) -> None:
         """Print and log a message, once."""
@@ -116,7 +124,7 @@ class Hook:
         is_asked = self.call.hook == "PreCompact" and not is_repeated and not self._is_subagents
         if not is_asked or state.get("status") in progress.FINISHED or not self._settings().precompact_hint:
             return None
-        return Answer(what_to_keep(self.run.run_id, state, self.run.shown(self.run.state_path)))
+        return Answer(progress.what_to_keep(self.run.run_id, state, self.run.shown(self.run.state_path)))
 
     def finish(self) -> None:
         """Remove the answered delivery from the inbox if what happened is in the log.
@@ -134,27 +142,17 @@ class Hook:
         elif self._arrival["loads"] is not None:
             self._file.replace(self._arrival)
 
-    @property
-    def _is_subagents(self) -> bool:
-        """Whether a subagent made the call; its sessions are not sessions of the run."""
-        return self.call.text("agent_id") is not None
-
     def _receive(self, state: dict[str, Any]) -> Arrival:
         is_summary = self.call.hook == "PostCompact" and self.call.compact_summary != ""
         has_summaries = self._settings().summaries if is_summary else True
         return arrival_of(self.call, self.run, self.at, state, self._seen, has_summaries_in_git=has_summaries)
 
     def _put(self, arrival: Arrival) -> None:
-        """Put the delivery into the inbox, or where the clone cannot be written, into the project without secrets."""
         self._arrival = arrival
         try:
-            self._file = inbox.put(self.run, arrival)
+            self._arrival, self._file = inbox.put(self.run, arrival)
         except OSError as error:
-            try:
-                self._arrival = inbox.masked(arrival)
-                self._file = inbox.put_in_tree(self.run, self._arrival)
-            except OSError:
-                self.warn(f"the delivery cannot be written into the inbox: {error}")
+            self.warn(f"the delivery cannot be written into the inbox: {error}")
 
     def _read_state(self) -> tuple[dict[str, Any], str | None]:
         """Return the run's state and what is wrong with it; the newest backup replaces an unreadable one."""
@@ -178,9 +176,7 @@ class Hook:
         """
         run, seen, client, pid = self.run, self._seen, self.call.client, self.call.pid
         if seen is None and self.call.text("source") in ("clear", "fork"):
-            from faber_ledger.runs.seen import client_of_process  # the process has a new client id
-
-            seen = client_of_process(run.root, pid, client)
+            seen = client_of_process(run.root, pid, client)  # the process has a new client id
         has_left = seen is not None and seen.run_id not in (None, run.run_id)
         if client is None or not (has_left or is_followed):
             return
@@ -229,3 +225,176 @@ class Hook:
             reason = f"not recorded, because of a bug in faber-ledger, please report it: {error!r}"
         waits = f"; it waits in {self._file.path}, and the next recording records it" if self._file is not None else ""
         self.warn(f"{reason}{waits}")
+
+
+class Start(Hook):
+    """A start of one of the client's own sessions."""
+
+    _elsewhere: Elsewhere | None = None  # what the packet says about other clones
+    _unsent: str | None = None  # of a run that travels in git refs
+    _lacks_artifact = False
+    _own_branch: str | None = None  # of a run whose files are not here, by the log
+
+    def answer(self) -> Answer | None:
+        """Gather the run's context, record the session's start with it, and return the packet."""
+        try:
+            state, problem = self._read_state()
+        except ForeignState as error:
+            return Answer(self._packet_without_state(error), self._line({}))
+        if state.get("status") in progress.FINISHED:
+            self.warn(f"No active workflow found, skipping prime-context: {self.run.run_id} is {state['status']}")
+            if self._earlier is not None:
+                state_write.refresh_copy(self.run, self._earlier, self.warn)
+            self._leave_run()
+            return None
+        arrival = self._receive(state)
+        self._put(arrival)
+        elsewhere = sessions_elsewhere(state, self.run.root)
+        self._elsewhere = self._look_elsewhere(is_last_there=elsewhere[0]) if any(elsewhere) else None
+        gathered = self._gather(state, is_state_read=problem is None)
+        self._lacks_artifact = any([not failed["error"].is_state for failed in gathered.required_failed])
+        # Without any state, the only problem that was gathered is that there is none.
+        found = gathered.problems() if state or not problem else []
+        problems = [*([problem] if problem else []), *found]
+        for text in found:  # the state's own problem is reported when the call is recorded
+            self.warn(" / ".join([line for line in text.split("\n")[:5] if line]))
+        packet = self._record_start(gathered, problems, arrival)
+        if packet is None:
+            return None
+        self._leave_run(is_followed=True)
+        if path := os.environ.get("CLAUDE_ENV_FILE"):
+            try:
+                export_run(path, self.run.run_id, state.get("work_id"))
+            except (OSError, ValueError) as error:
+                self.warn(f"CLAUDE_ENV_FILE: {error}")
+        return Answer(packet, self._line(state, is_broken=problem is not None))
+
+    def _record_start(self, gathered: Reload, problems: list[str], arrival: Arrival) -> str | None:
+        """Record the start with its loads, and return the packet; None if another hook has recorded it."""
+        packet: str | None = None
+        try:
+            with self._recording() as recording:
+                log = recording.view.log
+                recording.say_notices()
+                if carries_refs(self.run.root):
+                    from faber_ledger.runs.sent import describe_unsent
+
+                    self._unsent = describe_unsent(self.run, log, is_start=True)
+                if self.run.is_kept and (checkout := arrival["checkout"]) is not None and checkout["branch"]:
+                    self._own_branch = log.first_branch(besides=checkout["branch"])
+                packet, loads = self._pack(gathered, problems, arrival, log)
+                is_repeated = self._record(recording, arrival, loads).is_repeated
+        except (Exception, OutOfTime) as error:  # noqa: BLE001 -- the agent gets its context all the same
+            if packet is None:
+                if isinstance(error, OutOfTime):
+                    problems.append(f"⚠️ WARNING: notes and summaries were not read, since {error}")
+                packet, loads = self._pack(gathered, problems, arrival, None)
+            if self._arrival is not None:
+                self._arrival["loads"] = loads
+            self._report(error)
+        else:
+            if is_repeated:
+                self.is_repeat = True
+                return None
+            root, run_id, active = self.run.root, self.run.run_id, self._active
+            note_use(root, run_id)
+            if active is not None and not active.is_named and run_id in read_used_runs(root).taken_up:
+                name_if_none_is(root, active, run_id, self.warn)
+        return packet
+
+    def _line(self, state: dict[str, Any], *, is_broken: bool = False) -> str:
+        """Return the line, of at most 120 characters for ids of up to 60; the state may be a backup's."""
+        from faber_ledger.files.text import one_line
+
+        run, warnings, here = self.run, self._warnings, self._arrival["checkout"] if self._arrival is not None else None
+        branch = progress.branch_name(state) or self._own_branch
+        failures = progress.count_errors(state, progress.place_of(progress.resume_point(state)))
+        is_wrong = here is not None and isinstance(branch, str) and branch != here["branch"]
+        if is_wrong:
+            from faber_ledger.context.branch import has_branch  # most starts are on the run's branch
+
+        if is_new := is_set_up_unchecked(run.root):
+            from faber_ledger.runs.set_up import line_to_set_up  # only the first start of a clone looks
+
+            is_new = line_to_set_up(run.root) is not None
+        found = {  # in at most 16 letters, the most urgent first; `status` and `doctor` say all of it
+            "not recorded": not self._is_recorded,
+            "state unreadable": is_broken,
+            "branch not here": is_wrong and not has_branch(run.root, str(branch)),  # as after a merge
+            "wrong branch": is_wrong,
+            "files not here": run.is_kept,
+            "bad active file": self._active is not None and self._active.problem,
+            "question waits": state.get("status") == "awaiting_feedback",
+            "approval waits": progress.pending_approvals(state),
+            "failed too often": failures >= progress.MOST_FAILURES,
+            "artifact missing": self._lacks_artifact,
+            "not set up": is_new,
+            "not sent": self._unsent,
+            "redacted events": any(["redacted elsewhere" in warning for warning in warnings]),
+            f"{len(warnings)} warning{'s' if len(warnings) > 1 else ''}": warnings,
+        }
+        wrong = next((wrong for wrong, is_so in found.items() if is_so), "")
+        end = f"; {wrong}: faber-ledger status" if wrong else ""
+        about = f"run {one_line(run.run_id, 80)}"
+        phase, room = progress.current_phase(state), max(LONGEST_LINE - len(f"{about}, phase {end}"), 9)
+        line = f"{about}{f', phase {one_line(phase, room)}' if phase else ''}{end}"
+        return f"{NAME}{line}" if len(NAME) + len(line) <= LONGEST_LINE else line
+
+    def _packet_without_state(self, error: ForeignState) -> str:
+        """Return a packet that says only that `state.json` is another run's: none of it is shown or recorded."""
+        from faber_ledger.context.failures import state_broken
+        from faber_ledger.context.packet import pack
+        from faber_ledger.context.position import render_position
+
+        self.warn(f"{error.message} - {error.hint}")
+        problem = state_broken(self.run, error, state_file.choose_backup(self.run))
+        return pack(render_position(self.run, {}), [], [problem], budget=self._settings().packet_budget)[0]
+
+    def _gather(self, state: dict[str, Any], *, is_state_read: bool) -> Reload:
+        """Load the run's artifacts; none if a bug of ours stops it, since the position can be shown all the same."""
+        from faber_ledger.context import reload  # no other hook loads artifacts
+
+        reserve_time(SECONDS_TO_RECORD)
+        try:
+            about: Any = {"compacted": self.call.text("source") == "compact", "is_state_read": is_state_read}
+            return reload.gather_for_hook(self.run, state, at=self.at, **about)
+        except (Exception, OutOfTime) as error:  # noqa: BLE001 -- the agent gets its position all the same
+            return reload.Reload.failed_to_gather(self.run.root, state, error)
+        finally:
+            reserve_time(-SECONDS_TO_RECORD)
+
+    def _pack(
+        self, gathered: Reload, problems: list[str], arrival: Arrival, log: Log | None
+    ) -> tuple[str, list[Draft]]:
+        """Return the packet, with notes and a summary if there is a log, and the facts of what is in it."""
+        settings, before = self._settings(), self._before() if self._file is not None else ""
+        limit, room = self.call.limit, settings.packet_budget
+        about: Any = {"client": self.call.client, "source": self.call.text("source") or "unknown", "before": before}
+        about |= {"has_summaries_in_git": settings.summaries, "elsewhere": self._elsewhere}
+        about["keeps_packets"] = self.call.keeps_packets
+        for _ in range(FITTINGS):
+            text = gathered.pack(self.run, log, problems, budget=room, **about)
+            if limit is None or (size := len(text.encode())) <= limit:
+                break
+            room = min(room, len(text)) * limit // size - 100  # a budget counts units, which may have three bytes
+        return text, gathered.drafts(arrival["session_id"], self.call.client)
+
+    def _look_elsewhere(self, *, is_last_there: bool) -> Elsewhere | None:
+        from faber_ledger.context.elsewhere import Elsewhere  # only where another clone has recorded
+
+        try:
+            return Elsewhere(self.run, is_last_there=is_last_there)
+        except REFUSALS:
+            return None  # the start itself reports what is wrong with the run
+
+    def _before(self) -> str:
+        """Return what comes before all else if the work tree lacks the run, or this clone has not taken it up."""
+        if self.run.is_kept:
+            from faber_ledger.runs.kept import not_in_tree
+
+            return not_in_tree(self.run)
+        if self.run.run_id in read_used_runs(self.run.root).taken_up:
+            return ""
+        from faber_ledger.runs.copies import not_taken_up
+
+        return not_taken_up(self.run)

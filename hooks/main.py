@@ -150,13 +150,9 @@ def _record(call: Call, log: _Log) -> None:
 
 def _kind_of(call: Call) -> type[Hook]:
     """Return the class of a call's hook: it loads SQLite, which calls outside a run need not wait for."""
-    if call.hook == "SessionStart" and call.text("agent_id") is None:
-        from faber_ledger.hooks.start import Start
+    from faber_ledger.hooks.hook import Hook, Start
 
-        return Start
-    from faber_ledger.hooks.hook import Hook
-
-    return Hook
+    return Start if call.hook == "SessionStart" and call.text("agent_id") is None else Hook
 
 
 def _with_set_up_line(call: Call, root: str, answer: Answer | None, *more: str) -> Answer | None:

@@ -10,13 +10,14 @@ What begins something new is about the run in whose folder the client was launch
 from __future__ import annotations
 
 import os
+import stat
 import sys
 
 from faber_ledger.ledger.encoding import loads, sha256, without_surrogates
 from faber_ledger.runs.active import active_run, is_finished, named_since
 from faber_ledger.runs.git import branch_of, commit_of, may_name_filters, read_config, work_tree_of
 from faber_ledger.runs.layouts import find_run
-from faber_ledger.runs.run import RUNS, common_directory
+from faber_ledger.runs.run import RUNS, common_directory, is_run_id, is_value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ HOOKS = {
 }
 LIMIT = 32 * 1024 * 1024
 LONGEST_VALUE = 4096
+LARGEST_VARIABLES = 1_048_576  # bytes of the file of variables
 LONGEST_NAME, MAX_NAMES = 200, 10  # of files that are not committed
 
 
@@ -171,6 +173,24 @@ def _decoded(content: bytes) -> str:
     from json import detect_encoding  # of another encoding, and of what is not JSON
 
     return content.decode(detect_encoding(content), "surrogatepass")
+
+
+def export_run(path: str, run_id: str, work_id: object) -> None:
+    """Export `FABER_RUN_ID` and `FABER_WORK_ID` at the end of the file that the client's shells source; raises OSError.
+
+    A work id comes from a cloned repository: it is empty unless it has only letters, digits and `._#-`.
+    """
+    work = str(work_id) if isinstance(work_id, (str, int)) and not isinstance(work_id, bool) else ""
+    values = {"FABER_RUN_ID": run_id if is_run_id(run_id) else "", "FABER_WORK_ID": work if is_value(work) else ""}
+    wanted = "".join([f"export {name}='{value}'\n" for name, value in values.items()]).encode()
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
+    flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+    with open(os.open(path, flags, 0o600), "r+b", buffering=0) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(f"{path} is not a regular file")
+        known = file.read(LARGEST_VARIABLES) or b""
+        if not known.endswith(wanted):
+            file.write((b"\n" if known and not known.endswith(b"\n") else b"") + wanted)
 
 
 class Subject:

@@ -160,11 +160,18 @@ class InboxFile:
         return read
 
 
-def put(run: Run, arrival: Arrival) -> InboxFile:
-    """Write a delivery into the inbox, locked; raises OSError."""
+def put(run: Run, arrival: Arrival) -> tuple[Arrival, InboxFile]:
+    """Write a delivery into the inbox, locked, and return it as written; raises OSError.
+
+    Where the clone cannot be written, it goes into the project, without secrets.
+    """
     folder = inbox_path(run)
-    make_private_folder(run, folder, durable=False)
-    return _put(folder, arrival)
+    try:
+        make_private_folder(run, folder, durable=False)
+        return arrival, _put(folder, arrival)
+    except OSError:
+        without_secrets = masked(arrival)
+        return without_secrets, put_in_tree(run, without_secrets)
 
 
 def put_in_tree(run: Run, arrival: Arrival | LeftFacts) -> InboxFile:

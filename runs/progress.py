@@ -256,6 +256,7 @@ def snapshot(state: dict[str, Any]) -> Snapshot:
 DONE = ("completed", "done", "success", "skipped")
 FAILED = ("failed", "failure", "error")
 MESSAGES = ("message", "error", "errors", "reason", "code")
+MOST_FAILURES = 3  # of one step, after which a protocol stops
 MOST_NESTED = 4  # objects and lists around an error's message
 ACTIVE = ("in_progress", "paused", "awaiting_feedback")
 STATUSES = ("pending", *ACTIVE, "completed", "failed", "cancelled")

@@ -57,6 +57,7 @@ EVENTS, CONSOLIDATED, SUMMARIES = "events", "events.jsonl", "session-summaries"
 FILES_IN_RUN = (STATE, LEDGER, SETTINGS, STATE_BACKUP, METADATA, CONSOLIDATED, "plan.json")
 FABERS_FOLDERS = (EVENTS, SUMMARIES, "summaries", "inbox")
 
+LONGEST_VALUE = 64  # of a value from a state, in a command or the environment
 LONGEST_ID = 255
 LONGEST_PATH = 4096
 LARGEST_STATE = 64 * 1024 * 1024
@@ -205,6 +206,11 @@ def is_name(text: str) -> bool:
     No pattern is used: compiling one takes a hook longer than the comparison of every text it looks at.
     """
     return text.isascii() and text[:1].isalnum() and text.translate(JOINING).isalnum()
+
+
+def is_value(text: str, longest: int = LONGEST_VALUE) -> bool:
+    """Return whether a text may enter a command, a path or the client's environment: a name, which may have `#`."""
+    return len(text) <= longest and is_name(text.replace("#", "-"))
 
 
 def is_run_id(text: str) -> bool:

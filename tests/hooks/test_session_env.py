@@ -62,7 +62,7 @@ def test_a_work_id_that_a_shell_could_misread_is_left_out(project: Project, tmp_
     path = tmp_path / "environment.sh"
     project.change_state(work_id=work_id)
     started(project, path)
-    assert path.read_text() == RUN_LINE
+    assert path.read_text() == RUN_LINE + "export FABER_WORK_ID=''\n"
 
 
 @pytest.mark.parametrize("work_id", ["258", "PROJ-12", "fractary/x".replace("/", "#"), "x" * 64])

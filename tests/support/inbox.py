@@ -27,6 +27,6 @@ def leave(run: Run, hook: str = "SessionEnd", content: bytes = b'{"reason": "oth
     state = state_file.read_state(run).value
     arrival = arrival_of(Call(hook, content, {}), run, now(), state, None, has_summaries_in_git=True)
     arrival |= changes  # type: ignore[typeddict-item]  # also what no hook writes
-    file = inbox.put(run, arrival)
+    _, file = inbox.put(run, arrival)
     file.close()
     return Path(file.path)
