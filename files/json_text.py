@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from faber_ledger.ledger.encoding import (
-    SPACE,
-    after_space,
-    decode_error,
-    encode_ascii,
-    encode_text,
-    encoder,
-    raw_decoder,
-)
+from faber_ledger.ledger import encoding
+from faber_ledger.ledger.encoding import SPACE, after_space, encode_ascii, encode_text, encoder, raw_decoder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,7 +57,7 @@ class JsonText:
             raise ValueError("it is not a JSON object")
         after = after_space(text, end)
         if after != len(text):
-            raise decode_error("Extra data", text, after)
+            raise encoding.decode_error("Extra data", text, after)
         self.value: dict[str, Any] = value
         self.first, self.end = start + 1, end - 1
         self.last = len(text[: self.end].rstrip(SPACE)) if value else self.first

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from itertools import product
 
+from faber_ledger.ledger import encoding
 from faber_ledger.ledger.encoding import (
     AT,
     COLUMNS,
@@ -25,11 +26,6 @@ from faber_ledger.ledger.encoding import (
     TYPE,
     VERSION,
     WRITER,
-    hash_with,
-    parse_payload,
-    payload_hash,
-    recorded_of,
-    split_hashes,
 )
 from faber_ledger.ledger.errors import UnionConflict
 from faber_ledger.ledger.event_types import has_required
@@ -113,7 +109,7 @@ class Gate:
         row = one.row
         if one.fault is not None:
             return Refused(row, one.fault)
-        parents = split_hashes(row[PARENTS])
+        parents = encoding.split_hashes(row[PARENTS])
         if len(parents) > 1 and parents != sorted(set(parents)):
             return Refused(row, "its parents are not in order, or one is there twice")
         seqs = [self.seqs.get(parent) for parent in parents]
@@ -196,14 +192,14 @@ def _hash_payload(salt: bytes | None, payload: str | None) -> bytes | None:
     if payload is None or salt is None or len(salt) != SALT_BYTES:
         return None
     try:
-        return payload_hash(salt, payload)
+        return encoding.payload_hash(salt, payload)
     except UnicodeEncodeError:
         return None
 
 
 def _is_hash(row: Row, digest: bytes) -> bool:
     try:
-        is_same: bool = hash_with(row, digest) == row[HASH]
+        is_same: bool = encoding.hash_with(row, digest) == row[HASH]
     except UnicodeEncodeError:
         return False
     return is_same
@@ -213,10 +209,10 @@ def find_payload_fault(row: Row) -> str | None:
     """Return why no reader could use a payload, or None."""
     if is_too_long(row[PAYLOAD]):
         return f"it is longer than {LARGEST_PAYLOAD}"
-    payload = parse_payload(row[PAYLOAD])
+    payload = encoding.parse_payload(row[PAYLOAD])
     if payload is None:
         return "it is not a canonical JSON object"
-    if not has_required(row[TYPE], row[VERSION], recorded_of(row, payload)["event"]):
+    if not has_required(row[TYPE], row[VERSION], encoding.recorded_of(row, payload)["event"]):
         return f"it lacks what a {row[TYPE]} needs"
     return None
 

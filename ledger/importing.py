@@ -7,17 +7,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from faber_ledger.ledger.encoding import (
-    COLUMNS,
-    HASH,
-    ID,
-    INSERT,
-    PARENTS,
-    PAYLOAD,
-    canonical,
-    parse_payload,
-    split_hashes,
-)
+from faber_ledger.ledger import encoding
+from faber_ledger.ledger.encoding import COLUMNS, HASH, ID, INSERT, PARENTS, PAYLOAD, parse_payload, split_hashes
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.file import HIGHEST_SEQ
 from faber_ledger.ledger.union import open_scratch, rows_named
@@ -124,7 +115,7 @@ def parse_line(line: bytes) -> dict[str, Any]:
         if not isinstance(event["payload"], dict):
             raise ValueError("its payload is neither an object nor null")
         try:
-            event["payload"] = canonical(event["payload"])
+            event["payload"] = encoding.canonical(event["payload"])
         except (ValueError, RecursionError) as error:
             raise ValueError(f"its payload has no canonical form: {error}") from error
     for name, kinds in COLUMNS.items():

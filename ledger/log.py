@@ -4,45 +4,12 @@ from __future__ import annotations
 
 import os
 
+from faber_ledger.ledger import encoding, file
 from faber_ledger.ledger.clock import event_id, utc_text
-from faber_ledger.ledger.encoding import (
-    BATCH,
-    HASH,
-    INSERT,
-    PAYLOAD,
-    READ,
-    SALT_BYTES,
-    SEQ,
-    canonical,
-    clean,
-    compute_hash,
-    decode_row,
-    is_typed,
-    loads,
-    recorded_of,
-)
+from faber_ledger.ledger.encoding import BATCH, HASH, INSERT, PAYLOAD, READ, SALT_BYTES, SEQ, decode_row, loads
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.event_types import EVENT_TYPES
-from faber_ledger.ledger.file import (
-    APPLICATION_ID,
-    BUSY_SECONDS,
-    DURABLE,
-    FORMAT,
-    FORMAT_1,
-    LARGEST_PAYLOAD,
-    MAX_PAYLOAD_BYTES,
-    REVISION,
-    Writing,
-    bound_steps,
-    check_file,
-    check_heads_end,
-    check_schema,
-    check_whole,
-    connect,
-    no_ledger_error,
-    sqlite3,
-    statements,
-)
+from faber_ledger.ledger.file import BUSY_SECONDS, DURABLE, LARGEST_PAYLOAD, MAX_PAYLOAD_BYTES, sqlite3
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,18 +47,18 @@ class Log:
         SQLite rolls back what a killed writer left in a journal beside it, so the file must be one that nobody else can
         write. Raises what `check_file` raises, and Locked if another process writes for longer than `busy_seconds`.
         """
-        new = not check_file(path)
-        log = cls(connect(path, "rwc", synchronous, busy_seconds), path)
+        new = not file.check_file(path)
+        log = cls(file.connect(path, "rwc", synchronous, busy_seconds), path)
         try:
             with log.writing():
                 log.connection.execute("BEGIN IMMEDIATE")
                 if new and not log.connection.execute("SELECT 1 FROM sqlite_master").fetchone():
                     log._create()
                     log.is_new = True
-            check_schema(log.connection, path)
+            file.check_schema(log.connection, path)
             if not new:
-                check_whole(log.connection, path)
-            bound_steps(log.connection, path)
+                file.check_whole(log.connection, path)
+            file.bound_steps(log.connection, path)
         except BaseException:
             log.close()
             raise
@@ -103,18 +70,18 @@ class Log:
 
         Raises what `check_file` and `check_whole` raise, and LedgerError if there is no log.
         """
-        if not check_file(path):
-            raise no_ledger_error(path)
-        log = cls(connect(path, "ro"), path)
+        if not file.check_file(path):
+            raise file.no_ledger_error(path)
+        log = cls(file.connect(path, "ro"), path)
         try:
             log.connection.execute("BEGIN")  # no process writes while the file is compared with its header and heads
-            check_schema(log.connection, path)
+            file.check_schema(log.connection, path)
             if not allow_incomplete:
-                check_whole(log.connection, path)
+                file.check_whole(log.connection, path)
             log.connection.execute("COMMIT")
             if allow_incomplete:
-                check_heads_end(log.connection, path)
-            bound_steps(log.connection, path)
+                file.check_heads_end(log.connection, path)
+            file.bound_steps(log.connection, path)
         except BaseException:
             log.close()
             raise
@@ -130,9 +97,9 @@ class Log:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def writing(self) -> Writing:
+    def writing(self) -> file.Writing:
         """Return a context in which SQLite's refusal to write becomes Locked or NotWritable."""
-        return Writing(self.path)
+        return file.Writing(self.path)
 
     def count_events(self) -> int:
         """Return the number of events, whatever they hold."""
@@ -142,11 +109,11 @@ class Log:
         return int(found[0])
 
     def _create(self) -> None:
-        for statement in statements(FORMAT_1):
+        for statement in file.statements(file.FORMAT_1):
             self.connection.execute(statement)
-        self.connection.execute("INSERT INTO alembic_version VALUES (?)", (REVISION,))
-        self.connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        self.connection.execute(f"PRAGMA user_version = {FORMAT}")
+        self.connection.execute("INSERT INTO alembic_version VALUES (?)", (file.REVISION,))
+        self.connection.execute(f"PRAGMA application_id = {file.APPLICATION_ID}")
+        self.connection.execute(f"PRAGMA user_version = {file.FORMAT}")
 
     def append(self, drafts: Iterable[Draft], *, at: float, writer: str) -> list[Recorded]:
         """Append facts in the open transaction, each with the heads before it as parents.
@@ -156,10 +123,10 @@ class Log:
         recorded = []
         heads = self.heads()
         for draft in drafts:
-            row = make_row(draft, clean(draft["event"]), heads, at, writer)
+            row = make_row(draft, encoding.clean(draft["event"]), heads, at, writer)
             self.connection.execute(INSERT, row)
             heads = [(row[SEQ], row[HASH])]
-            recorded.append(recorded_of(row, loads(row[PAYLOAD])))
+            recorded.append(encoding.recorded_of(row, loads(row[PAYLOAD])))
         self.set_heads(heads)
         return recorded
 
@@ -184,8 +151,8 @@ class Log:
         """Yield every event in `(seq, id)` order."""
         cursor = self.connection.execute(f"{READ} ORDER BY seq, id")
         while rows := cursor.fetchmany(BATCH):
-            payloads = parse_payloads([row[8] for row in rows]) if all(map(is_typed, rows)) else None
-            yield from map(decode_row, rows) if payloads is None else map(recorded_of, rows, payloads)
+            payloads = parse_payloads([row[8] for row in rows]) if all(map(encoding.is_typed, rows)) else None
+            yield from map(decode_row, rows) if payloads is None else map(encoding.recorded_of, rows, payloads)
 
     def newest_by(self, client: str | None) -> Iterator[Recorded]:
         """Yield those of the newest events that a client caused, newest first; no other payload is read."""
@@ -316,7 +283,7 @@ def make_row(draft: Draft, event: dict[str, Any], heads: list[tuple[int, bytes]]
 
     `at` is in seconds since 1970. Raises LedgerError for a payload that is too long.
     """
-    payload = canonical({key: value for key, value in event.items() if key not in ("type", "session_id")})
+    payload = encoding.canonical({key: value for key, value in event.items() if key not in ("type", "session_id")})
     if 4 * len(payload) > MAX_PAYLOAD_BYTES and is_too_long(payload):  # hardly ever encoded for this
         raise LedgerError(
             f"the {event['type']} is larger than {LARGEST_PAYLOAD}, and no event may be",
@@ -338,7 +305,7 @@ def make_row(draft: Draft, event: dict[str, Any], heads: list[tuple[int, bytes]]
         draft.get("client"),
     )
     row = (*envelope, b"".join(parents), salt, payload, None)
-    return (*row, compute_hash(row))
+    return (*row, encoding.compute_hash(row))
 
 
 def parse_payloads(texts: list[str]) -> list[Any] | None:

@@ -14,22 +14,9 @@ import sqlite3
 from contextlib import suppress
 from operator import itemgetter
 
-from faber_ledger.ledger import JOURNAL_ENDING
+from faber_ledger.ledger import JOURNAL_ENDING, encoding
 from faber_ledger.ledger.disk import keep_owner, sync_directory
-from faber_ledger.ledger.encoding import (
-    AT,
-    HASH,
-    ID,
-    INSERT,
-    PARENTS,
-    PAYLOAD,
-    ROW,
-    SEQ,
-    TYPE,
-    WRITER,
-    decode_any,
-    split_hashes,
-)
+from faber_ledger.ledger.encoding import AT, HASH, ID, INSERT, PARENTS, PAYLOAD, ROW, SEQ, TYPE, WRITER
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, UnionConflict
 from faber_ledger.ledger.file import FORMAT_1, HINT_RESTORE, statements
 from faber_ledger.ledger.foreign import open_untrusted
@@ -220,7 +207,7 @@ def rows_of(log: Log, after: Position | None = None) -> Generator[Row]:
     except sqlite3.OperationalError as error:
         if not str(error).startswith("Could not decode"):
             raise
-    log.connection.text_factory = decode_any
+    log.connection.text_factory = encoding.decode_any
     yield from map(tuple, _select_after(log, position))
 
 
@@ -344,7 +331,7 @@ def write_rows(rows: Iterable[Row], path: str) -> int:
 def _pass(heads: dict[bytes, int], seq: int, parents: bytes, digest: bytes) -> None:
     """Add one event to the heads and remove its parents."""
     if heads.pop(parents, None) is None:  # nearly every event has one parent, the event before it
-        for parent in split_hashes(parents):
+        for parent in encoding.split_hashes(parents):
             heads.pop(parent, None)
     heads[digest] = seq
 

@@ -11,18 +11,8 @@ from contextlib import closing
 from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from faber_ledger.ledger.encoding import (
-    HASH,
-    ID,
-    PARENTS,
-    PAYLOAD,
-    SEQ,
-    TYPE,
-    VERSION,
-    decode_any,
-    decode_row,
-    split_hashes,
-)
+from faber_ledger.ledger import encoding
+from faber_ledger.ledger.encoding import HASH, ID, PARENTS, PAYLOAD, SEQ, TYPE, VERSION, decode_row, split_hashes
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.event_types import is_known
 from faber_ledger.ledger.file import REVISION, is_busy, locked_error, surplus_bytes
@@ -100,7 +90,7 @@ def find_problems(path: str, *, advance: Callable[[int], object] = lambda count:
         yield LogProblem(error.code, None, error.message, error.hint or HINT_NEWEST)
         return
     with closing(log):
-        log.connection.text_factory = decode_any
+        log.connection.text_factory = encoding.decode_any
         try:
             log.connection.execute("BEGIN")  # of all that follows, the events and heads of one moment
             (found,) = log.connection.execute("PRAGMA quick_check(1)").fetchone()

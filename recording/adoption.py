@@ -6,17 +6,8 @@ from faber_ledger.files.json_text import TOO_DEEP
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import LedgerError, StateInvalid
 from faber_ledger.ledger.event_types import REDACTED
-from faber_ledger.projections.fold import (
-    Projector,
-    blocks_of,
-    current_session,
-    empty,
-    is_named,
-    is_too_deep,
-    last_reload,
-    session_history,
-    text_of,
-)
+from faber_ledger.projections import fold
+from faber_ledger.projections.fold import blocks_of, current_session, is_named, session_history
 from faber_ledger.runs import state_file
 
 TYPE_CHECKING = False
@@ -38,7 +29,7 @@ def adopt_run(run: Run, known: Blocks, at: float) -> list[Draft]:
 
     They are the blocks themselves, and the end of each session that a later one shows to be over.
     """
-    if is_too_deep(known):
+    if fold.is_too_deep(known):
         hint = "flatten its sessions and context_metadata"
         raise StateInvalid(TOO_DEEP, path=run.shown(run.state_path), hint=hint)
     known = _with_plain_ids(known)
@@ -83,7 +74,7 @@ def _plain_id(text: str) -> str:
 
 
 def _adoption(run: Run, known: Blocks) -> RunAdopted:
-    return {"type": "run_adopted", "run_id": run.run_id, "blocks": text_of(known)}
+    return {"type": "run_adopted", "run_id": run.run_id, "blocks": fold.text_of(known)}
 
 
 def _earlier_ends(known: Blocks, current: str | None, at: float) -> list[Draft]:
@@ -93,7 +84,7 @@ def _earlier_ends(known: Blocks, current: str | None, at: float) -> list[Draft]:
     """
     by_id = {entry["session_id"]: entry for entry in session_history(known) if is_named(entry)}
     if current is not None and current not in by_id:
-        by_id[current] = {"session_id": current, "started_at": last_reload(known)}
+        by_id[current] = {"session_id": current, "started_at": fold.last_reload(known)}
     entries = list(by_id.values())
     following: float | None = None
     ends: list[Draft] = []
@@ -133,7 +124,7 @@ def adopt_sessions(run: Run, folded: Blocks, found: Blocks) -> list[Draft]:
     It has all members of the two blocks, since it becomes the blocks where nothing was folded before it.
     """
     written = list_adoptable(folded, found)
-    adopted = empty()
+    adopted = fold.empty()
     adopted["sessions"].update(total_sessions=len(written), session_history=written)
     event = _adoption(run, _with_plain_ids(adopted))
     return [{"event": event}] if written and len(event["blocks"]) <= LONGEST_ADOPTION else []
@@ -193,7 +184,7 @@ def describe_overwritten(run: Run, events: Iterable[Recorded], folded: Blocks, f
 
 def _is_older_projection(events: Iterable[Recorded], found: Blocks) -> bool:
     """Return whether blocks are the fold of the log's first events, as a killed write or a checkout leaves them."""
-    projector = Projector(empty())
+    projector = fold.Projector(fold.empty())
     for recorded in events:
         projector.apply(recorded)
         if projector.blocks == found:

@@ -9,15 +9,8 @@ from __future__ import annotations
 import os
 
 from faber_ledger.ledger.clock import event_id, seconds_of
-from faber_ledger.projections.fold import (
-    artifacts_in_context,
-    current_session,
-    entry_of,
-    has_environment,
-    newest_open,
-    open_sessions,
-    session_history,
-)
+from faber_ledger.projections import fold
+from faber_ledger.projections.fold import current_session, entry_of, open_sessions, session_history
 from faber_ledger.recording.call import agent_of, hostname
 from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.progress import snapshot
@@ -158,7 +151,7 @@ def end_session(
     if (
         start is None and not is_new
     ):  # an older tool's session: what is in context when it ends was loaded in it (END, Step 4)
-        loads = artifacts_in_context(view.blocks)
+        loads = fold.artifacts_in_context(view.blocks)
         event["also_loaded"] = [name for load in loads if isinstance(name := load.get("artifact_id"), str)]
     if delivery is not None:
         event["delivery"] = delivery
@@ -168,7 +161,7 @@ def end_session(
 
 def lacks_environment(view: View, session_id: str) -> bool:
     """Return whether a session's environment is incomplete; its end, or a load, replaces it (END, Step 4)."""
-    return not has_environment(entry_of(view.blocks, session_id) or {})
+    return not fold.has_environment(entry_of(view.blocks, session_id) or {})
 
 
 def open_session(
@@ -231,7 +224,7 @@ def session_to_load_into(view: View, caller: Caller, *, is_start: bool) -> str |
     goes on with the open session of this machine and clone unless it is another client's, and with the session of this
     client that ended for a compaction which has not come.
     """
-    current = newest_open(view.blocks)
+    current = fold.newest_open(view.blocks)
     if current is not None and (is_own_session(view, caller) if is_start else is_continued(view, caller)):
         return current
     return None if is_start else uncompacted_session(view, caller)
@@ -247,7 +240,7 @@ def is_open_here(log: Log | None, known: Blocks, session_id: str, root: str) -> 
 
 def is_continued(view: View, caller: Caller) -> bool:
     """Return whether a session-load continues the open session: same machine, same clone, and no other client's."""
-    current = newest_open(view.blocks)
+    current = fold.newest_open(view.blocks)
     if current is None or not may_be_of_this_machine(view.blocks, current):
         return False
     start = view.log.start_of(current)

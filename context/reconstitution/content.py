@@ -27,16 +27,9 @@ from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.projections.fold import fold, session_history
 from faber_ledger.projections.history import SessionSummary, summarize_sessions
+from faber_ledger.runs import progress
 from faber_ledger.runs.log import read_log
-from faber_ledger.runs.progress import (
-    ANSWERS,
-    finished_at,
-    is_granted,
-    newest_errors,
-    text_of,
-    text_of_value,
-    words_of_approval,
-)
+from faber_ledger.runs.progress import text_of, text_of_value
 from faber_ledger.runs.run import Run, is_name
 from faber_ledger.runs.settings import Settings
 
@@ -148,7 +141,7 @@ def _by_time(timed: list[tuple[object, str]]) -> list[str]:
 def _open_questions(sources: Sources) -> Iterator[str]:
     """Yield what the position lacks: when the run ended, the whole question and instructions, the last error event."""
     context, state, position = sources["context"], sources["state"], sources["position"]
-    if context["resume_point"] is None and (at := finished_at(state)):
+    if context["resume_point"] is None and (at := progress.finished_at(state)):
         yield _line(f"Finished: {at}")
     request = context["feedback_request"] or {}
     if request and f": {one_line(request.get('prompt'), LONGEST_LINE)}\n" not in position["text"]:
@@ -158,11 +151,11 @@ def _open_questions(sources: Sources) -> Iterator[str]:
     instructions = state.get("additional_instructions")
     if instructions and f": {one_line(instructions, LONGEST_LINE)}\n" not in position["text"]:
         yield _block("All instructions from the user:", instructions)
-    for place, message in newest_errors(state):
+    for place, message in progress.newest_errors(state):
         if f": {one_line(message, LONGEST_LINE)}\n" not in position["text"]:
             yield _block(f"The whole error{f' ({place})' if place else ''}:", message)
     errors = [event for event in context["events"] if event["type"].endswith("_error")]
-    said = [one_line(message, LONGEST_LINE) for _, message in newest_errors(state)]
+    said = [one_line(message, LONGEST_LINE) for _, message in progress.newest_errors(state)]
     if errors and one_line(words_of_event(errors[-1]) or "", LONGEST_LINE) not in said:
         newest = _event_block(errors[-1]).removeprefix("- ").replace("\n> ", " ")
         yield _line(f"Last error among the events: {newest}")
@@ -184,12 +177,11 @@ def _decisions(sources: Sources) -> Iterator[str]:
     timed += [(note["at"], _note_block(note)) for note in sources["known"]["notes"] if note["kind"] == DECISION]
     approvals = state.get("approvals")
     for one in [one for one in (approvals if isinstance(approvals, list) else []) if isinstance(one, dict)]:
-        state_of = (
-            "given" if is_granted(one) else text_of_value(one.get("status") or one.get("decision")) or "asked for"
-        )
-        timed.append(_answered(one, f"approval, {state_of}", words_of_approval(one)))
+        status = text_of_value(one.get("status") or one.get("decision")) or "asked for"
+        label = f"approval, {'given' if progress.is_granted(one) else status}"
+        timed.append(_answered(one, label, progress.words_of_approval(one)))
     question = state.get("feedback_request")
-    if isinstance(question, dict) and (answer := next(filter(None, map(question.get, ANSWERS)), None)):
+    if isinstance(question, dict) and (answer := next(filter(None, map(question.get, progress.ANSWERS)), None)):
         who = text_of_value(question.get("answered_by"))
         answered = f"{text_of_value(question.get('prompt'))} - {text_of_value(answer)}{f' ({who})' if who else ''}"
         timed.append(_answered(question, "the user's answer", answered))

@@ -4,21 +4,11 @@ from __future__ import annotations
 
 from faber_ledger.files.text import cut_middle
 from faber_ledger.ledger.encoding import without_surrogates
+from faber_ledger.recording.secrets import tokens
 from faber_ledger.recording.secrets.commands import COMMANDS
 from faber_ledger.recording.secrets.names import find_names, may_lead
 from faber_ledger.recording.secrets.patterns import IGNORECASE, Pattern
-from faber_ledger.recording.secrets.tokens import (
-    BASE64,
-    DIGITS,
-    LARGE_SET,
-    LONGEST,
-    PLACEHOLDERS,
-    count_ahead,
-    has_both_cases,
-    is_public,
-    looks_random,
-    mask_known,
-)
+from faber_ledger.recording.secrets.tokens import BASE64, LONGEST, PLACEHOLDERS, has_both_cases, is_public, mask_known
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -145,9 +135,9 @@ def _mask_random(text: str) -> str:
     def is_mixed(piece: str) -> bool:
         if len(CHANGE.findall(piece)) * 5 < len(piece) * 2:
             return False
-        digits = sum(map(piece.count, DIGITS))
+        digits = sum(map(piece.count, tokens.DIGITS))
         if digits == 0:  # else it is a name in code: few of its letters are large
-            return len(piece) >= 32 and sum(map(piece.count, LARGE_SET)) * 3 > len(piece)
+            return len(piece) >= 32 and sum(map(piece.count, tokens.LARGE_SET)) * 3 > len(piece)
         return len(piece) >= 32 or digits > 1
 
     def shown(match: re.Match[str]) -> str:
@@ -212,7 +202,7 @@ def _end_of_lines(text: str, at: int) -> int:
     end = at
     for line in text[at : at + LONGEST].splitlines(keepends=True):
         if " " in line.strip() and not line.startswith(HEADERS):
-            length = count_ahead(line, 0, BASE64 + "\\")
+            length = tokens.count_ahead(line, 0, BASE64 + "\\")
             end += length if length >= 16 else 0
             break
         end += len(line)
@@ -275,4 +265,4 @@ def _is_secret_user(user: str) -> bool:
     if colon:
         is_shown = password.startswith(("$", "*", "<", "{", "[masked")) or password.lower() in PLACEHOLDERS
         return password != "" and not is_shown
-    return len(name) >= 16 and looks_random(name) and not name.startswith(("$", "<", "{", "["))
+    return len(name) >= 16 and tokens.looks_random(name) and not name.startswith(("$", "<", "{", "["))
