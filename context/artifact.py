@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         source: str
         resolved: str
         size_bytes: int
-        is_deferred: bool
+        is_deferred: NotRequired[bool]
 
     class Loaded(TypedDict):
         """An artifact with its content.
@@ -131,18 +131,13 @@ def build_surroundings(
     }
 
 
-def find_file(artifact: Artifact, surroundings: Surroundings) -> Found:
-    """Return an artifact's file (RELOAD, Step 5); raises ArtifactError."""
-    return find_place(artifact, surroundings, size_of, "File")
-
-
 def find_place(
-    artifact: Artifact, surroundings: Surroundings, size_at: Callable[[str], int | None], kind: str
+    artifact: Artifact, surroundings: Surroundings, size_at: Callable[[str], int | None] = size_of, kind: str = "File"
 ) -> Found:
-    """Return an artifact's file or directory; `size_at` measures it, and `kind` names it. Raises ArtifactError.
+    """Return an artifact's file or directory (RELOAD, Step 5); raises ArtifactError.
 
-    Links are resolved first. What is outside of the project and the plugin roots is refused, since state and workflow
-    come with the repository.
+    `size_at` measures it, and `kind` names it. Links are resolved first. What is outside of the project and the plugin
+    roots is refused, since state and workflow come with the repository.
     """
     root = surroundings["root"]
     folders = [root, *map(os.path.realpath, surroundings["plugin_roots"])]
@@ -356,7 +351,7 @@ def source_text(artifact: Artifact, surroundings: Surroundings) -> str:
 
 def read_file(artifact: Artifact, surroundings: Surroundings) -> Content:
     """Read a file; raises ArtifactError."""
-    found = find_file(artifact, surroundings)
+    found = find_place(artifact, surroundings)
     place = found["resolved"]
     is_state = place == surroundings["state_path"]
     is_outlined = artifact["load_strategy"] == SUMMARY
@@ -384,7 +379,6 @@ def read_file(artifact: Artifact, surroundings: Surroundings) -> Content:
         "source": found["source"],
         "resolved": place,
         "size_bytes": len(text.encode()) if is_state else found["size_bytes"],  # without our blocks
-        "is_deferred": False,
     }
 
 

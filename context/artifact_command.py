@@ -38,13 +38,7 @@ def read_command(artifact: Artifact, surroundings: Surroundings) -> Content:
         text = run_program(arguments, surroundings["root"], seconds=SECONDS, limit=MAX_BYTES)
     except ProgramFailed as error:
         raise ArtifactError(f"`{program[0]}` failed: {error}", resolved) from error
-    return {
-        "text": text,
-        "source": command,
-        "resolved": resolved,
-        "size_bytes": len(text.encode()),
-        "is_deferred": False,
-    }
+    return {"text": text, "source": command, "resolved": resolved, "size_bytes": len(text.encode())}
 
 
 def slash_command(command: str, surroundings: Surroundings) -> str:

@@ -8,7 +8,7 @@ import stat
 from faber_ledger.context.artifact import MAX_BYTES, ArtifactError, find_place
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.clock import check_time, utc_text
-from faber_ledger.ledger.disk import FileRefused, FileTooLarge, folder_around, read_text
+from faber_ledger.ledger.disk import FileRefused, FileTooLarge, folder_around, read_text, size_of
 from faber_ledger.runs.run import Run
 
 TYPE_CHECKING = False
@@ -43,20 +43,15 @@ def read_directory(artifact: Artifact, surroundings: Surroundings) -> Content:
         "source": found["source"],
         "resolved": found["resolved"],
         "size_bytes": len(text.encode("utf-8", "surrogatepass")),
-        "is_deferred": False,
     }
 
 
 def _directory_size(path: str) -> int | None:
-    try:
-        status = os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise FileRefused(error.strerror or str(error)) from error
-    if not stat.S_ISDIR(status.st_mode):
+    if os.path.isdir(path):
+        return 0
+    if size_of(path) is not None:
         raise FileRefused("not a directory")
-    return 0
+    return None
 
 
 def _all(found: Found, surroundings: Surroundings) -> str:
@@ -80,16 +75,7 @@ def _all(found: Found, surroundings: Surroundings) -> str:
 def _file(found: Found, entry: Entry) -> Content:
     _, name, size = entry
     path = os.path.join(found["resolved"], name)
-    if size > MAX_BYTES:
-        reason = f"Artifact is larger than 1 MB: {size:,} bytes, and at most {MAX_BYTES:,} are read"
-        raise ArtifactError(reason, path, has_room_in=("summary",))
-    return {
-        "text": _only_text(path),
-        "source": f"{found['source']}/{name}",
-        "resolved": path,
-        "size_bytes": size,
-        "is_deferred": False,
-    }
+    return {"text": _only_text(path), "source": f"{found['source']}/{name}", "resolved": path, "size_bytes": size}
 
 
 def _summary(found: Found, surroundings: Surroundings) -> str:

@@ -55,13 +55,7 @@ def read_git(artifact: Artifact, surroundings: Surroundings) -> Content:
         text = text_of(answer) or "(no output)\n"
     except ValueError as error:
         raise ArtifactError(f"`git {arguments[0]}` failed: {error}", command) from error
-    return {
-        "text": text,
-        "source": command,
-        "resolved": fill_command(command, surroundings),
-        "size_bytes": len(answer),
-        "is_deferred": False,
-    }
+    return {"text": text, "source": command, "resolved": fill_command(command, surroundings), "size_bytes": len(answer)}
 
 
 def git_arguments(command: str, surroundings: Surroundings) -> list[str]:

@@ -107,8 +107,7 @@ def notes_of(log: Log) -> tuple[list[Note], int]:
     """
     notes: list[Note] = []
     for recorded in log.newest_notes():
-        event = recorded["event"]
-        if event["type"] == "note_recorded" and is_foldable(recorded):
+        if is_foldable(recorded):
             notes.append(note_of(recorded))
     notes.sort(key=lambda note: note["at"], reverse=True)
     notes.sort(key=lambda note: "redacted" in note and note["text"] == REDACTED)

@@ -322,7 +322,7 @@ def load(artifact: Artifact, surroundings: Surroundings) -> Loaded:
         "is_large": content["size_bytes"] > LARGE_BYTES and not (is_state or is_outlined),
         "is_state": is_state,
         "is_outlined": is_outlined,
-        "is_deferred": content["is_deferred"],
+        "is_deferred": content.get("is_deferred", False),
         "notes": [f"{artifact['id']}: {note}" for note in notes],
     }
 

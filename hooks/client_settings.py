@@ -122,14 +122,8 @@ def has_hooks(text: str) -> bool:
 
 def has_written_by_hand(text: str) -> bool:
     """Return whether the settings run one of our hooks in another form than `init` writes, with or without a shell."""
-    return any(
-        [
-            command_line(handler) != hook_command(event)
-            for event in HOOKS
-            for _, handler in handlers(text, event)
-            if runs_hook(handler) is not None
-        ]
-    )
+    found = [(event, handler) for event in HOOKS for _, handler in handlers(text, event) if runs_hook(handler)]
+    return any([command_line(handler) != hook_command(event) for event, handler in found])
 
 
 def readable_settings(root: str) -> Iterator[tuple[str, str, str]]:
@@ -170,32 +164,28 @@ def _read_text(scope: str, root: str) -> str:
     return decode_settings(read_regular(settings_path(scope, root), MAX_BYTES, follow=True), "its text")
 
 
-def hook_command(event: str, program: str = HOOK_PROGRAM, call: str = HOOK_PROGRAM) -> str:
-    """Return the shell command of an event's hook; `program` and `call` give the form of an earlier `init`.
+def hook_command(event: str) -> str:
+    """Return the shell command of an event's hook.
 
     Where the program is not installed, it succeeds silently; a start tells the user where it was used before. `exec`
     leaves no shell between the client's signals and the hook.
     """
     otherwise = TELL_USER if event == "SessionStart" else "exit 0;"
-    return f"command -v {program} >/dev/null 2>&1 || {otherwise} exec {call} {HOOKS[event][0]}"
+    return f"command -v {HOOK_PROGRAM} >/dev/null 2>&1 || {otherwise} exec {HOOK_PROGRAM} {HOOKS[event][0]}"
 
 
 def is_answered(text: str, event: str) -> bool:
     """Return whether a handler for every source runs the hook already: ours, an edited one, or the user's own form."""
-    return any(
-        [
-            held.get("matcher") in (None, "", "*") and runs_hook(handler) is not None
-            for held, handler in handlers(text, event)
-        ]
-    )
+    found = [held.get("matcher") for held, handler in handlers(text, event) if runs_hook(handler)]
+    return any([matcher in (None, "", "*") for matcher in found])
 
 
 def _find_ours(text: str, event: str) -> list[tuple[int, int]]:
-    """Return where an event has exactly the command that `init` writes or wrote, as indexes of group and handler."""
+    """Return where an event has exactly the command that `init` writes, as indexes of group and handler."""
     return [
         (group, number)
         for group, number, _, handler in _locate_handlers(text, event)
-        if command_line(handler) in (hook_command(event), hook_command(event, PROGRAM, f"{PROGRAM} hook"))
+        if command_line(handler) == hook_command(event)
     ]
 
 

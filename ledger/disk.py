@@ -22,14 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import FrameType, TracebackType
 
-KINDS = {
-    stat.S_IFDIR: "a directory",
-    stat.S_IFLNK: "a link",
-    stat.S_IFIFO: "a named pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
+KINDS = {stat.S_IFDIR: "a directory", stat.S_IFLNK: "a link", stat.S_IFIFO: "a named pipe"}
 __all__ = ["fcntl"]
 HEX = "0123456789abcdef"
 NO_PATH = "this text cannot be a path"

@@ -31,23 +31,12 @@ HINT_NEWEST = (
 )
 FORGED = "odd_redaction"
 UNEXPLAINED = "payload_gone"
-NOTES = (
-    FORGED,
-    UNEXPLAINED,
-    "unknown_shape",
-    "torn_version",
-    "in_conflict",
-    "unredacted_version",
-    "unredacted_ref",
-    "purged_ref",
-    "remote_silent",
-    "not_absorbed",
-    "not_pulled",
-    "not_published",
-    "not_in_tree",
-    "waiting",
-    "set_aside",
-    "foreign_run",
+NOTES = frozenset(
+    [
+        *(FORGED, UNEXPLAINED, "unknown_shape", "torn_version", "in_conflict", "unredacted_version"),
+        *("unredacted_ref", "purged_ref", "remote_silent", "not_absorbed", "not_pulled", "not_published"),
+        *("not_in_tree", "waiting", "set_aside", "foreign_run"),
+    ]
 )
 HINT_UPGRADE = "nothing is lost; upgrade faber-ledger on this machine to have it checked and shown"
 DOUBLES = "SELECT id FROM event NOT INDEXED GROUP BY id HAVING count(*) > 1"

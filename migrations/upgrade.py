@@ -1,6 +1,6 @@
-"""Run the revisions: of a ledger's schema in `migrations/ledger/`, of a team's server in `migrations/server/`.
+"""Run the revisions of a team's server, which are in `migrations/server/`.
 
-A hook makes a ledger without Alembic, from the text that the ledger's revision executes too.
+Those of a ledger are in `migrations/ledger/`: a hook makes a ledger without Alembic, from the text that they execute.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.exc import DBAPIError, IntegrityError
-from sqlalchemy.pool import NullPool, StaticPool
+from sqlalchemy.pool import StaticPool
 
-from faber_ledger.ledger import file
 from faber_ledger.ledger.errors import LedgerError, NewerFormat
 
 SCRIPTS = os.path.dirname(os.path.abspath(__file__))
-LEDGER = "ledger"  # the folder of the revisions of a ledger file
 SCHEMA = "faber_ledger"
 SERVER = "server"  # the folder of the revisions of a server
 # Who owns the schema can put code of his own in it, which an upgrade would run with the rights of its login.
@@ -54,17 +52,6 @@ def make_config(folder: str) -> Config:
     config.set_main_option("version_locations", os.path.join(SCRIPTS, folder).replace("%", "%%"))
     config.set_main_option("path_separator", "newline")  # which no sane path has, but for a colon or a space
     return config
-
-
-def make_ledger(path: str) -> None:
-    """Run the ledger's revisions on the empty database at `path`, in one transaction."""
-    config = make_config(LEDGER)
-    engine = create_engine("sqlite://", creator=lambda: file.connect(path, "rwc"), poolclass=NullPool)
-    with engine.connect() as connection:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-        config.attributes["connection"] = connection
-        command.upgrade(config, file.REVISION)
-        connection.commit()
 
 
 def list_revisions() -> list[str]:

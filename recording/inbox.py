@@ -104,16 +104,11 @@ ARRIVAL: dict[str, Any] = {
 LEFT = {"inbox": (int,), "id": TEXT, "run_id": TEXT, "at": (float,), "facts": (list,)}
 LOAD = {"event": (dict,), "client": OPTIONAL}
 FACT = {**LOAD, "id": TEXT, "salt": TEXT}
-OF_COMMANDS = (
-    "session_started",
-    "session_ended",
-    "checkout_recorded",
-    "artifact_loaded",
-    "artifact_failed",
-    "artifact_skipped",
-    "context_reloaded",
-    "context_reconstituted",
-    "note_recorded",
+OF_COMMANDS = frozenset(
+    [
+        *("session_started", "session_ended", "checkout_recorded", "note_recorded"),
+        *("artifact_loaded", "artifact_failed", "artifact_skipped", "context_reloaded", "context_reconstituted"),
+    ]
 )
 
 

@@ -187,14 +187,7 @@ def _first_state(run_id: str, plan: RunPlan, at: float) -> dict[str, Any]:
 
 
 def _metadata(run_id: str, plan: RunPlan, at: float) -> dict[str, Any]:
-    return {
-        "run_id": run_id,
-        "workflow_id": plan["workflow_id"],
-        "work_id": plan["work_id"],
-        "plan_id": plan["plan_id"],
-        "target": plan["target"],
-        "created_at": utc_text(at),
-    }
+    return {"run_id": run_id, **plan, "created_at": utc_text(at)}
 
 
 # Before a commit: what the clone knows without a hook (DECISIONS 48, 56)

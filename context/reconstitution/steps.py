@@ -7,7 +7,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from faber_ledger.context.artifact import ArtifactError, build_surroundings, find_file
+from faber_ledger.context.artifact import ArtifactError, build_surroundings, find_place
 from faber_ledger.context.artifact_command import ProgramFailed, fill_program, run_program
 from faber_ledger.context.markdown import bold_lines, front_matter, title_of, wanted_sections
 from faber_ledger.context.reconstitution import faber_files
@@ -199,12 +199,8 @@ def _report_resume_point(state: dict[str, Any], point: ResumePoint | None, journ
         "start": "Start from beginning",
     }
     journal.log(f"Resume point: {words[point['mode']].format(point_text(point))}")
-    error = (
-        progress.error_message(progress.phase_state(state, point["phase"]).get("error"))
-        if point["mode"] == "retry"
-        else ""
-    )
-    if error:
+    error = progress.error_message(progress.phase_state(state, point["phase"]).get("error"))
+    if error and point["mode"] == "retry":
         journal.log(f"  Error: {text_or_na(error)}")
 
 
@@ -311,7 +307,7 @@ def load_specification(surroundings: Surroundings, spec_path: object, journal: J
 def read_named(surroundings: Surroundings, name: str) -> str:
     """Return the text of the file that a state's `artifacts` name so; raises ArtifactError and FileRefused."""
     named = {"id": name, "type": "markdown", "path_from_state": f"artifacts.{name}"}
-    text = read_text(find_file(parse_artifact(named, ""), surroundings)["resolved"], MAX_SPECIFICATION)
+    text = read_text(find_place(parse_artifact(named, ""), surroundings)["resolved"], MAX_SPECIFICATION)
     if text is None:
         raise FileRefused("No such file or directory")
     return text

@@ -162,7 +162,7 @@ def mask_tokens(text: str) -> str:
     if len(text) < SHORTEST:
         return text
     for _ in range(4):  # a token that is gone may have hidden the end of the one before it
-        masked = _mask_known_and_keys(text)
+        masked = mask_known(_mask_keys(text) if "PRIVATE KEY" in text or PUTTY in text else text)
         if masked == text:
             break
         text = masked
@@ -170,12 +170,6 @@ def mask_tokens(text: str) -> str:
         text = _mask_urls(text)
         text = _mask_value(text, PARAMETER) if "=" in text else text
     return text
-
-
-def _mask_known_and_keys(text: str) -> str:
-    if "PRIVATE KEY" in text or PUTTY in text:
-        text = _mask_keys(text)
-    return mask_known(text)
 
 
 def _mask_keys(text: str) -> str:

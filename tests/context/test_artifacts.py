@@ -14,7 +14,7 @@ from faber_ledger.context.artifact import (
     PLACES_OF_STATE,
     ArtifactError,
     fill_command,
-    find_file,
+    find_place,
     path_of,
     state_for_packet,
 )
@@ -155,7 +155,7 @@ def test_a_path_in_the_project_is_found_however_it_is_written(around: Surroundin
     expected = put(around, "specs/a.md")
     for wanted in (artifact(path=path), artifact(path_from_state="artifacts.spec_path")):
         around["state"]["artifacts"]["spec_path"] = path
-        found = find_file(wanted, around)
+        found = find_place(wanted, around)
         assert found == {"source": "specs/a.md", "resolved": expected, "folder": around["root"], "size_bytes": 5}
 
 
@@ -232,9 +232,9 @@ def test_a_file_that_the_project_lacks_is_searched_in_plugin_roots(around: Surro
     (plugin / "docs").mkdir()
     (plugin / "docs/protocol.md").write_text("plugin's")
     wanted = artifact(path="plugins/faber/docs/protocol.md")
-    assert find_file(wanted, around)["source"] == "docs/protocol.md"
-    assert find_file(wanted, around)["resolved"] == str(plugin / "docs/protocol.md")
-    assert find_file(artifact(path="docs/protocol.md"), around)["source"] == "docs/protocol.md"
+    assert find_place(wanted, around)["source"] == "docs/protocol.md"
+    assert find_place(wanted, around)["resolved"] == str(plugin / "docs/protocol.md")
+    assert find_place(artifact(path="docs/protocol.md"), around)["source"] == "docs/protocol.md"
     put(around, "plugins/faber/docs/protocol.md", "project's")
     assert load(wanted, around)["content"] == "project's"
 
@@ -322,6 +322,6 @@ def test_no_path_reads_outside_the_project(path: str, tmp_path_factory: pytest.T
     }
     for wanted in (artifact(path=path), artifact(path_from_state="x")):
         try:
-            assert find_file(wanted, surroundings)["resolved"].startswith(os.path.realpath(root) + "/")
+            assert find_place(wanted, surroundings)["resolved"].startswith(os.path.realpath(root) + "/")
         except ArtifactError:
             pass
