@@ -291,10 +291,7 @@ if TYPE_CHECKING:
     import signal
     from types import FrameType
 else:
-    try:
-        import _signal as signal  # the module around it costs as much as a third of `json`
-    except ImportError:  # another Python than CPython
-        import signal
+    import _signal as signal  # the module around it costs as much as a third of `json`
 
 SECONDS = 10.0
 SECONDS_AT_THE_END = 1.0  # the client kills a SessionEnd after 1.5 seconds
@@ -313,15 +310,13 @@ def begin(hook: str) -> None:
 def limit(hook: str) -> None:
     """Set the time that a hook has, and end this process a little later, whatever it waits for then."""
     limit_time(SECONDS_AT_THE_END if hook == "SessionEnd" else SECONDS)
-    if hasattr(signal, "setitimer"):
-        signal.signal(signal.SIGALRM, _exit)
-        signal.setitimer(signal.ITIMER_REAL, time_left() + SECONDS_TO_ANSWER)
+    signal.signal(signal.SIGALRM, _exit)
+    signal.setitimer(signal.ITIMER_REAL, time_left() + SECONDS_TO_ANSWER)
 
 
 def end() -> None:
     """Let nothing end this process any more."""
-    if hasattr(signal, "setitimer"):
-        signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def read_input() -> bytes:

@@ -8,6 +8,7 @@ so only its owner may.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 import time
@@ -20,10 +21,9 @@ from faber_ledger.ledger.errors import Locked, NotWritable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from types import FrameType, TracebackType
+    from types import FrameType
 
 KINDS = {stat.S_IFDIR: "a directory", stat.S_IFLNK: "a link", stat.S_IFIFO: "a named pipe"}
-__all__ = ["fcntl"]
 HEX = "0123456789abcdef"
 NO_PATH = "this text cannot be a path"
 CHUNK = 4096  # bytes read beyond the size that a file had: it may have grown
@@ -79,8 +79,8 @@ def _open_regular(path: str, *, follow: bool) -> tuple[int, int]:
     found = os.stat(path) if follow else os.lstat(path)
     if not stat.S_ISREG(found.st_mode):
         raise _refusal(found)
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(path, flags if follow else flags | getattr(os, "O_NOFOLLOW", 0))
+    flags = os.O_RDONLY | os.O_NONBLOCK
+    descriptor = os.open(path, flags if follow else flags | os.O_NOFOLLOW)
     try:
         if not stat.S_ISREG((found := os.fstat(descriptor)).st_mode):
             raise _refusal(found)
@@ -110,7 +110,7 @@ def append_line(path: str, line: str) -> None:
 
     No link is followed and no pipe waited for. Two processes that append at once both succeed.
     """
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
     with open(os.open(path, flags, 0o600), "a", encoding="utf-8", newline="\n") as file:
         make_private(file.fileno(), path)
         file.write(f"{line}\n")
@@ -230,7 +230,7 @@ def write(
     path: str, content: bytes, *, like: os.stat_result | None = None, mode: int = 0o666, durable: bool = True
 ) -> None:
     """Write a new file as `put` does; a killed writer's leftover, or a link, is removed first."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     opening = mode if like is None else 0o600
     try:
         descriptor = os.open(path, flags, opening)
@@ -262,15 +262,14 @@ def remove(path: str) -> None:
 def keep_owner(file: int | str, like: os.stat_result) -> None:
     """Give a file, open or by its path, the owner and permissions of another, as far as this process may."""
     mine = os.stat(file)
-    if hasattr(os, "chown") and (mine.st_uid, mine.st_gid) != (like.st_uid, like.st_gid):
+    if (mine.st_uid, mine.st_gid) != (like.st_uid, like.st_gid):
         for owner in (like.st_uid, -1):
             try:
                 os.chown(file, owner, like.st_gid)
                 break
             except OSError:  # only root may change owners, and not to a user that its container does not know
                 continue  # the content matters more than the owner
-    if isinstance(file, str) or os.chmod in os.supports_fd:
-        os.chmod(file, stat.S_IMODE(like.st_mode))
+    os.chmod(file, stat.S_IMODE(like.st_mode))
 
 
 def make_private(file: int | str, path: str) -> None:
@@ -280,7 +279,7 @@ def make_private(file: int | str, path: str) -> None:
     """
     mode = ledger.private_mode(path)
     try:
-        if stat.S_IMODE(os.stat(file).st_mode) != mode and (isinstance(file, str) or os.chmod in os.supports_fd):
+        if stat.S_IMODE(os.stat(file).st_mode) != mode:
             os.chmod(file, mode)
     except OSError:
         pass
@@ -288,10 +287,7 @@ def make_private(file: int | str, path: str) -> None:
 
 def sync_directory(directory: str) -> None:
     """Make a rename in a directory durable, where the system can."""
-    try:
-        descriptor = os.open(directory or ".", os.O_RDONLY)
-    except OSError:  # Windows cannot open a directory
-        return
+    descriptor = os.open(directory or ".", os.O_RDONLY)
     try:
         os.fsync(descriptor)
     except OSError as error:
@@ -302,11 +298,6 @@ def sync_directory(directory: str) -> None:
     finally:
         os.close(descriptor)
 
-
-try:
-    import fcntl
-except ImportError:  # Windows: only SQLite's own lock is left, which polls
-    fcntl = None  # type: ignore[assignment]  # None means below that there is no lock
 
 LOCK_SECONDS = 10.0  # how long a command waits; hooks give up sooner
 
@@ -334,14 +325,12 @@ class RunLock:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         os.close(self._descriptor)
 
     def _open(self) -> int:
         """Open the file and return its descriptor; raises OSError."""
-        flags = os.O_RDWR | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
+        flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
             return os.open(self.path, flags)
         except FileNotFoundError:
@@ -351,8 +340,6 @@ class RunLock:
 
     def _wait(self) -> None:
         """Wait for the lock or an alarm, in the main thread, which alone gets signals."""
-        if fcntl is None:
-            return
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return

@@ -94,19 +94,16 @@ if TYPE_CHECKING:
 else:
     # The package around `_sqlite3` loads `datetime`, a twelfth of what starting Python costs. `_sqlite3` itself takes
     # `lru_cache` from `functools`, which costs another tenth: unless it is loaded, the C function in it does.
-    try:
-        from _functools import _lru_cache_wrapper
+    from _functools import _lru_cache_wrapper
 
-        if "functools" not in sys.modules:
-            sys.modules["functools"] = type(sys)("functools")
-            sys.modules["functools"].lru_cache = lambda size: lambda made: _lru_cache_wrapper(made, size, False, tuple)
-            try:
-                import _sqlite3 as sqlite3
-            finally:
-                del sys.modules["functools"]
-        import _sqlite3 as sqlite3
-    except ImportError:  # another Python than CPython
-        import sqlite3
+    if "functools" not in sys.modules:
+        sys.modules["functools"] = type(sys)("functools")
+        sys.modules["functools"].lru_cache = lambda size: lambda made: _lru_cache_wrapper(made, size, False, tuple)
+        try:
+            import _sqlite3 as sqlite3
+        finally:
+            del sys.modules["functools"]
+    import _sqlite3 as sqlite3
 
 __all__ = ["sqlite3"]
 BUSY_SECONDS = 5.0
@@ -306,7 +303,7 @@ def surplus_bytes(connection: sqlite3.Connection, path: str) -> int:
 
 def _header(path: str) -> bytes:
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         return b""
     except OSError as error:

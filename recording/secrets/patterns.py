@@ -45,8 +45,6 @@ def _find_compiler() -> Callable[[str, int], Any]:
 
             found: Callable[[str, int], Any] = _compiler.compile
             return found
-        except ImportError:
-            pass  # another Python than CPython
         finally:  # whoever imports `re` later gets all of it
             for name in [name for name in sys.modules if name == "re" or name.startswith("re.")]:
                 del sys.modules[name]
