@@ -99,25 +99,6 @@ def note_of(recorded: Recorded) -> Note:
     return note
 
 
-def notes_of(log: Log) -> tuple[list[Note], int]:
-    """Return a run's newest notes, newest first, and how many others were read.
-
-    The newest hundred are read, or fewer if very long ones are among them. Notes whose whole text was redacted come
-    last: they must not take the places of notes that say something. The newest summary is always included.
-    """
-    notes: list[Note] = []
-    for recorded in log.newest_notes():
-        if is_foldable(recorded):
-            notes.append(note_of(recorded))
-    notes.sort(key=lambda note: note["at"], reverse=True)
-    notes.sort(key=lambda note: "redacted" in note and note["text"] == REDACTED)
-    kept = notes[:NEWEST_NOTES]
-    summaries = [note for note in notes if note["kind"] == "summary"]
-    if summaries and summaries[0] not in kept:
-        kept[-1] = summaries[0]
-    return kept, len(notes) - len(kept)
-
-
 def words_of_note(note: Note) -> str:
     """Return a note's text, with a mark if only a redaction says what it was."""
     if "redacted" in note and note["text"] == REDACTED:
@@ -128,11 +109,19 @@ def words_of_note(note: Note) -> str:
 def newest_notes(log: Log, writer: str) -> list[Remembered]:
     """Return the newest notes of a run, newest first, and a last entry that counts the others.
 
-    `writer` is this clone: a note of another one says where it was made.
+    The newest hundred are read, or fewer if very long ones are among them. Notes whose whole text was redacted come
+    last: they must not take the places of notes that say something. The newest summary is always included. `writer` is
+    this clone: a note of another one says where it was made.
     """
-    notes, others = notes_of(log)
+    found = [(note_of(recorded), recorded) for recorded in log.newest_notes() if is_foldable(recorded)]
+    found.sort(key=lambda one: one[0]["at"], reverse=True)
+    found.sort(key=lambda one: "redacted" in one[0] and one[0]["text"] == REDACTED)
+    kept = found[:NEWEST_NOTES]
+    summary = next((one for one in found if one[0]["kind"] == "summary"), None)
+    if summary is not None and summary not in kept:
+        kept[-1] = summary
     remembered: list[Remembered] = []
-    for note in notes:
+    for note, recorded in kept:
         one: Remembered = {
             "text": words_of_note(note),
             "phase": note["phase"],
@@ -140,11 +129,11 @@ def newest_notes(log: Log, writer: str) -> list[Remembered]:
             "kind": note["kind"],
             "event_id": note["event_id"],
         }
-        recorded = log.event_of(note["event_id"])
-        remembered.append(_with_machine(one, log, recorded, writer) if recorded else one)
-    if others:
+        remembered.append(_with_machine(one, log, recorded, writer))
+    if len(found) > len(kept):
         more = "`faber-ledger log --type note_recorded` lists them, and `faber-ledger show EVENT` shows one whole"
-        remembered.append({"text": f"… and {others} more: {more}", "phase": None, "step": None})
+        others = f"… and {len(found) - len(kept)} more: {more}"
+        remembered.append({"text": others, "phase": None, "step": None})
     return remembered
 
 

@@ -12,21 +12,7 @@ import re
 from itertools import product
 
 from faber_ledger.ledger import encoding
-from faber_ledger.ledger.encoding import (
-    AT,
-    COLUMNS,
-    HASH,
-    ID,
-    PARENTS,
-    PAYLOAD,
-    PAYLOAD_HASH,
-    SALT,
-    SALT_BYTES,
-    SEQ,
-    TYPE,
-    VERSION,
-    WRITER,
-)
+from faber_ledger.ledger.encoding import AT, HASH, ID, PARENTS, PAYLOAD, PAYLOAD_HASH, SALT, SEQ, TYPE, WRITER
 from faber_ledger.ledger.errors import UnionConflict
 from faber_ledger.ledger.event_types import has_required
 from faber_ledger.ledger.file import LARGEST_PAYLOAD
@@ -56,7 +42,7 @@ HINT_CONFLICT = "both are sound: ask who wrote the other one, and keep the ledge
 NO_ID, NO_TIME = "its id is not a ULID", "its time is not a time"
 HIGHEST_VERSION = 999_999_999
 LONGEST_TEXT = 4096  # characters of a session, client or writer id
-WHOLE = frozenset(product(*COLUMNS.values()))  # the types of a row, column by column
+WHOLE = frozenset(product(*encoding.COLUMNS.values()))  # the types of a row, column by column
 
 
 class Refused:
@@ -189,7 +175,7 @@ def _settle_payload(row: Row) -> tuple[Row | None, str | None]:
 
 
 def _hash_payload(salt: bytes | None, payload: str | None) -> bytes | None:
-    if payload is None or salt is None or len(salt) != SALT_BYTES:
+    if payload is None or salt is None or len(salt) != encoding.SALT_BYTES:
         return None
     try:
         return encoding.payload_hash(salt, payload)
@@ -212,7 +198,7 @@ def find_payload_fault(row: Row) -> str | None:
     payload = encoding.parse_payload(row[PAYLOAD])
     if payload is None:
         return "it is not a canonical JSON object"
-    if not has_required(row[TYPE], row[VERSION], encoding.recorded_of(row, payload)["event"]):
+    if not has_required(row[TYPE], row[encoding.VERSION], encoding.recorded_of(row, payload)["event"]):
         return f"it lacks what a {row[TYPE]} needs"
     return None
 

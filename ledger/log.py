@@ -164,10 +164,6 @@ class Log:
         """Yield the newest `count` events, newest first."""
         return map(decode_row, self.connection.execute(f"{READ} ORDER BY seq DESC, id DESC LIMIT ?", (count,)))
 
-    def event_of(self, name: str) -> Recorded | None:
-        """Return the event with an id, or None."""
-        return self._one("id = ?", name)
-
     def event_beginning(self, letters: str) -> Recorded | None:
         """Return the event whose id begins with these letters, the first one of several; None if there is none."""
         return self._one("id BETWEEN ? AND ? ORDER BY id LIMIT 1", letters, f"{letters}~")

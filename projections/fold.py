@@ -14,16 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any, TypeAlias
 
-    from faber_ledger.ledger.events import (
-        AnswerLost,
-        ArtifactLoaded,
-        ContextReloaded,
-        Environment,
-        Recorded,
-        RunAdopted,
-        SessionEnded,
-        SessionStarted,
-    )
+    from faber_ledger.ledger import events
+    from faber_ledger.ledger.events import Recorded
 
     Blocks: TypeAlias = dict[str, Any]
     Entry: TypeAlias = dict[str, Any]
@@ -74,7 +66,7 @@ class Projector:
 
     # What each fact does
 
-    def _start(self, event: SessionStarted, at: str) -> None:
+    def _start(self, event: events.SessionStarted, at: str) -> None:
         sessions = self._sessions()
         entry = self.index.get(event["session_id"])
         if entry is None:
@@ -100,7 +92,7 @@ class Projector:
             if detected not in compactions:  # copies of a clone may both have recorded a start
                 compactions.append(detected)
 
-    def _end(self, event: SessionEnded, at: str) -> None:
+    def _end(self, event: events.SessionEnded, at: str) -> None:
         entry = self._entry_to_change(event["session_id"], at)
         if entry is None:
             return
@@ -120,7 +112,7 @@ class Projector:
         if sessions.get("current_session_id") == event["session_id"]:
             sessions["current_session_id"] = next(reversed(self.open), None)
 
-    def _load(self, event: ArtifactLoaded, at: str) -> None:
+    def _load(self, event: events.ArtifactLoaded, at: str) -> None:
         """Note an artifact that the agent was given, whole or as an outline: any other it does not have."""
         if event.get("given") in NOT_GIVEN:
             return
@@ -150,7 +142,7 @@ class Projector:
         )
         metadata["artifacts_in_context"] = kept
 
-    def _lose(self, event: AnswerLost) -> None:
+    def _lose(self, event: events.AnswerLost) -> None:
         """Take away what was loaded for a session so far: its start was never answered."""
         entry = self.index.get(event["session_id"])
         if entry is None:
@@ -159,7 +151,7 @@ class Projector:
         if self._is_newest(event["session_id"]):
             self._metadata()["artifacts_in_context"] = []
 
-    def _reload(self, event: ContextReloaded, at: str) -> None:
+    def _reload(self, event: events.ContextReloaded, at: str) -> None:
         entry = self._entry_to_change(event["session_id"], at)
         if entry is not None:
             _fill(entry, event.get("environment"))
@@ -169,7 +161,7 @@ class Projector:
         metadata["reload_count"] = (count if isinstance(count, int) else 0) + 1
         _put(metadata, "last_artifact_reload", at, after=None)
 
-    def _adopt(self, event: RunAdopted, at: str) -> None:
+    def _adopt(self, event: events.RunAdopted, at: str) -> None:
         adopted = _parse_adopted(event["blocks"])
         if adopted is None:
             return
@@ -278,7 +270,7 @@ def _put(holder: dict[str, Any], name: str, value: Any, *, after: str | None) ->
     holder[name] = value
 
 
-def _environment(environment: dict[str, Any] | Environment) -> dict[str, Any]:
+def _environment(environment: dict[str, Any] | events.Environment) -> dict[str, Any]:
     """Return an environment with its members in the documents' order, others last."""
     given = dict(environment)
     return {name: given[name] for name in ENVIRONMENT if name in given} | given

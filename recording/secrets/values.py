@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
+from faber_ledger.recording.secrets import tokens
 from faber_ledger.recording.secrets.names import ENDS, OTHER_KEYS, OTHER_WORDS, SIGNS, split_words
 from faber_ledger.recording.secrets.patterns import ASCII, VERBOSE, Pattern
-from faber_ledger.recording.secrets.tokens import (
-    DIGIT_SET,
-    DIGITS,
-    LARGE_SET,
-    SMALL_SET,
-    has_three_classes,
-    is_shuffled,
-)
+from faber_ledger.recording.secrets.tokens import DIGIT_SET, has_three_classes, is_shuffled
 
 # One word that stands where a secret would, and is none.
 PLAIN = split_words("""
@@ -101,7 +95,7 @@ def strength(word: str, *, is_quoted: bool = False) -> int:
         return 0
     letters = set(word)
     has_digit, has_sign = bool(letters & DIGIT_SET), bool(letters & SIGNS)
-    has_letter = bool(letters & SMALL_SET or letters & LARGE_SET) or not word.isascii()
+    has_letter = bool(letters & tokens.SMALL_SET or letters & tokens.LARGE_SET) or not word.isascii()
     if not has_letter or not (has_digit or has_sign):
         return 1
     if len(word) >= 8 and has_digit and (has_sign or is_typed(word)) and not WORDS.fullmatch(word):
@@ -111,7 +105,7 @@ def strength(word: str, *, is_quoted: bool = False) -> int:
 
 def is_typed(word: str) -> bool:
     """Return whether a word has digits and letters of both cases, mixed or at its end, as a policy asks for."""
-    return has_three_classes(word) and (changes(word) * 5 >= len(word) * 2 or word[-2:].strip(DIGITS) == "")
+    return has_three_classes(word) and (changes(word) * 5 >= len(word) * 2 or word[-2:].strip(tokens.DIGITS) == "")
 
 
 def is_random(word: str, least: int) -> bool:
