@@ -140,15 +140,11 @@ def connect(path: str, mode: str, synchronous: str = DURABLE, busy_seconds: floa
         except BaseException:
             connection.close()
             raise
-    except sqlite3.OperationalError as error:
-        if is_busy(error):
-            raise locked_error(path) from error
-        if is_endless(error):
-            raise IntegrityError(f"{path} {ENDLESS}", hint=HINT_RESTORE) from error
-        hint = "check the permissions of the file and its folder"
-        raise LedgerError(f"cannot open {path}: {error}", hint=hint) from error
     except UNREADABLE as error:
-        raise IntegrityError(f"{path} cannot be read: {error}", hint=HINT_RESTORE) from error
+        if isinstance(error, sqlite3.OperationalError) and not (is_busy(error) or is_endless(error)):
+            hint = "check the permissions of the file and its folder"
+            raise LedgerError(f"cannot open {path}: {error}", hint=hint) from error
+        raise unreadable_error(error, path) from error
     return connection
 
 
@@ -164,14 +160,21 @@ def bound_steps(
     connection.set_progress_handler(lambda: next(left, None) is None or time_left(1.0) == 0.0, STEPS_AT_ONCE)
 
 
-def is_endless(error: sqlite3.Error) -> bool:
+def is_endless(error: Exception) -> bool:
     """Return whether SQLite was stopped after too many steps, or after a hook's time."""
     return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT
 
 
-def is_busy(error: sqlite3.Error) -> bool:
+def is_busy(error: Exception) -> bool:
     """Return whether SQLite refused because another process is using the file, which may be intact."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def unreadable_error(error: Exception, path: str) -> LedgerError:
+    """Return the error for a file that SQLite cannot read now: Locked, or IntegrityError."""
+    if is_busy(error):
+        return locked_error(path)
+    return IntegrityError(f"{path} {ENDLESS if is_endless(error) else f'cannot be read: {error}'}", hint=HINT_RESTORE)
 
 
 def locked_error(path: str) -> Locked:
@@ -250,9 +253,7 @@ def check_schema(connection: sqlite3.Connection, path: str) -> None:
     try:
         found = [str(text) for (text,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")]
     except UNREADABLE as error:
-        if isinstance(error, sqlite3.DatabaseError) and is_busy(error):
-            raise locked_error(path) from error
-        raise IntegrityError(f"{path} {_why_unreadable(error)}", hint=HINT_RESTORE) from error
+        raise unreadable_error(error, path) from error
     if sorted(found) != SCHEMA:
         raise IntegrityError(f"{path} does not have the schema of a ledger", hint=HINT_RESTORE)
 
@@ -265,9 +266,7 @@ def check_whole(connection: sqlite3.Connection, path: str) -> None:
     try:
         fault = _first_fault(connection, path)
     except UNREADABLE as error:
-        if isinstance(error, sqlite3.DatabaseError) and is_busy(error):
-            raise locked_error(path) from error
-        fault = _why_unreadable(error)
+        raise unreadable_error(error, path) from error
     if fault is not None:
         hint = "run `faber-ledger verify`, which names everything that is wrong, and what to run"
         raise IntegrityError(f"{path} {fault}", hint=hint)
@@ -278,12 +277,8 @@ def check_heads_end(connection: sqlite3.Connection, path: str) -> None:
     try:
         connection.execute(ALL_HEADS).fetchone()
     except UNREADABLE as error:
-        if isinstance(error, sqlite3.Error) and is_endless(error):
-            raise IntegrityError(f"{path} {ENDLESS}", hint=HINT_RESTORE) from error
-
-
-def _why_unreadable(error: Exception) -> str:
-    return ENDLESS if isinstance(error, sqlite3.Error) and is_endless(error) else f"cannot be read: {error}"
+        if is_endless(error):
+            raise unreadable_error(error, path) from error
 
 
 def _first_fault(connection: sqlite3.Connection, path: str) -> str | None:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 
+from faber_ledger.ledger import file
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
-from faber_ledger.ledger.file import HINT_RESTORE, UNREADABLE, bound_steps, check_file, check_schema, connect
+from faber_ledger.ledger.file import HINT_RESTORE, UNREADABLE
 from faber_ledger.ledger.log import Log
 
 
@@ -17,22 +18,22 @@ def open_untrusted(path: str) -> Log:
 
     Raises what `check_file` raises, and IntegrityError for another schema or damage.
     """
-    if not check_file(path):
+    if not file.check_file(path):
         raise LedgerError(f"there is no ledger at {path}", hint="name a ledger.db that is there")
-    log = Log(connect(path, "ro&immutable=1"), path)
+    log = Log(file.connect(path, "ro&immutable=1"), path)
     try:
         log.connection.execute("PRAGMA cell_size_check = ON")
-        check_schema(log.connection, path)
+        file.check_schema(log.connection, path)
         (found,) = log.connection.execute("PRAGMA quick_check(1)").fetchone()
         if found != "ok":
             raise IntegrityError(f"{path} is damaged: {found}", hint=HINT_RESTORE)
         pages, size = [log.connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size")]
         if os.stat(path).st_size < pages * size:  # SQLite reads zeros instead
             raise IntegrityError(f"{path} ends before its last page", hint=HINT_RESTORE)
-        bound_steps(log.connection, path)
+        file.bound_steps(log.connection, path)
     except UNREADABLE as error:
         log.close()
-        raise IntegrityError(f"{path} cannot be read: {error}", hint=HINT_RESTORE) from error
+        raise file.unreadable_error(error, path) from error
     except BaseException:
         log.close()
         raise
