@@ -199,9 +199,8 @@ def _problems_text(problems: list[str], room: int) -> str:
         left = room - SHORT_PROBLEM * (len(problems) - len(texts) - 1)
         text = whole if not texts or units(whole) <= left else defuse(one_line(problem, SHORT_PROBLEM)) + "\n\n"
         if texts and units(text) > room:
-            texts.append(
-                f"… and {len(problems) - len(texts)} more: `faber-ledger session-load --dry-run` shows them\n\n"
-            )
+            left = len(problems) - len(texts)
+            texts.append(f"… and {left} more: `faber-ledger session-load --dry-run` shows them\n\n")
             break
         texts.append(text)
         room -= units(text)
@@ -423,6 +422,5 @@ def _line(part: Part, asks_for: str) -> str:
         when = "first, for the text of" if part["required"] else "if you need the text of"
         return f"- {when} {name_of(part)} {words}\n" if command else f"- {name_of(part)}: {words}\n"
     needed = "but required, " if part["required"] else ""
-    return (
-        f"- {name_of(part)}: not shown, {needed}{defuse(one_line(part['source']))} ({kilobytes(part['size_bytes'])})\n"
-    )
+    source, size = defuse(one_line(part["source"])), kilobytes(part["size_bytes"])
+    return f"- {name_of(part)}: not shown, {needed}{source} ({size})\n"

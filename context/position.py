@@ -379,9 +379,8 @@ def _lines_about_trouble(run: Run, state: dict[str, Any]) -> list[Line]:
     """Return what the last session left, and what went wrong last."""
     where = one_line(run.shown(run.state_path), MAX_PLACE)
     texts = [("Left by the last session: ", texts_in(state.get("continuation_note")), "continuation_note in ")]
-    for label, (place, message) in zip(
-        ("Last error", "Newest of `errors`"), progress.newest_errors(state), strict=False
-    ):
+    labels = ("Last error", "Newest of `errors`")
+    for label, (place, message) in zip(labels, progress.newest_errors(state), strict=False):
         count = count_errors(state, place)
         known = f"{one_line(place, MAX_PLACE)}{f', failed {count} times' if count > 1 else ''}"
         texts.append((f"{label}{f' ({known})' if place else ''}: ", message, ""))

@@ -85,12 +85,9 @@ def every_artifact(workflow: Workflow) -> list[Artifact]:
 def specification_not_listed(workflow: Workflow, state: dict[str, Any]) -> list[Artifact]:
     """Return the specification that a state names, if no artifact of the workflow is one: a session works from it."""
     place = value_at(state, SPECIFICATION)
-    listed = every_artifact(workflow)
-    if not (isinstance(place, str) and place) or any(
-        [SPECIFICATION in (one["path_from_state"] or "") for one in listed]
-    ):
-        return []
-    if place in [one["path"] for one in listed] or "specification" in [one["id"] for one in listed]:
+    listed = [(one["id"], one["path"], one["path_from_state"] or "") for one in every_artifact(workflow)]
+    is_listed = [name == "specification" or path == place or SPECIFICATION in field for name, path, field in listed]
+    if not (isinstance(place, str) and place) or any(is_listed):
         return []
     named = {"id": "specification", "type": "markdown", "path_from_state": SPECIFICATION}
     return [parse_artifact({**named, "description": "Named by the run's state alone"}, "state")]

@@ -116,9 +116,8 @@ def _remove(made: list[str]) -> None:
 
 
 def _error(verb: str, path: str, error: OSError) -> LedgerError:
-    return LedgerError(
-        f"cannot {verb} {path}: {error.strerror}", hint="check that the folder is there and is yours to change"
-    )
+    hint = "check that the folder is there and is yours to change"
+    return LedgerError(f"cannot {verb} {path}: {error.strerror}", hint=hint)
 
 
 LAST = "# <<< faber-ledger"

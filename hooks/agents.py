@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PROMPT = "UserPrompt"  # no hook of the client: the next start of an agent that sends none after a compaction
-NAMES = (
-    {hook: event for event, (hook, _) in HOOKS.items()} | {event: event for event in HOOKS} | {"user-prompt": PROMPT}
-)
+NAMES = {name: event for event, (hook, _) in HOOKS.items() for name in (hook, event)} | {"user-prompt": PROMPT}
 CLIENT = "claude"
 REPLACED_PROMPT = "modifiedTransformedPrompt"  # a form of answer: the packet, and after it the prompt
 

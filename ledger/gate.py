@@ -222,6 +222,5 @@ def conflict_of(rows: Collection[Row]) -> UnionConflict:
         f"  {row[HASH].hex()[:12]}: {row[TYPE]} at {row[AT]} by {row[WRITER]}: {row[PAYLOAD]!s:.500}" for row in rows
     ]
     name = next(iter(rows))[ID]
-    return UnionConflict(
-        f"event {name} is in these logs with {len(rows)} contents:", hint=HINT_CONFLICT, lines=contents
-    )
+    message = f"event {name} is in these logs with {len(rows)} contents:"
+    return UnionConflict(message, hint=HINT_CONFLICT, lines=contents)

@@ -174,10 +174,8 @@ class Log:
 
     def starts_of(self, client: str | None) -> list[Recorded]:
         """Return the session starts of one client session id, newest first; none for None."""
-        rows = self.connection.execute(
-            f"{READ} WHERE type = 'session_started' AND client = ? ORDER BY seq DESC, id DESC", (client,)
-        )
-        return [decode_row(row) for row in rows]
+        question = f"{READ} WHERE type = 'session_started' AND client = ? ORDER BY seq DESC, id DESC"
+        return [decode_row(row) for row in self.connection.execute(question, (client,))]
 
     def first_start_of(self, client: str) -> Recorded | None:
         """Return the first session start of one client session id, or None."""
@@ -227,9 +225,8 @@ class Log:
         starts = "SELECT seq, session_id FROM event INDEXED BY event_session WHERE type = 'session_started'"
         starts = f"SELECT 1 AS seq, NULL AS session_id UNION ALL {starts} ORDER BY seq"  # the run's own, and sessions'
         next_to = "after.seq = start.seq + 1 AND after.session_id IS start.session_id AND type = 'checkout_recorded'"
-        rows = self.connection.execute(
-            f"SELECT payload FROM ({starts}) start CROSS JOIN event after ON {next_to} WHERE payload IS NOT NULL"
-        )
+        question = f"SELECT payload FROM ({starts}) start CROSS JOIN event after ON {next_to} WHERE payload IS NOT NULL"
+        rows = self.connection.execute(question)
         while found := rows.fetchmany(FEW):
             for event in parse_payloads([payload for (payload,) in found]) or []:
                 branch = event.get("branch")

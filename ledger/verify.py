@@ -171,10 +171,9 @@ def _redaction_findings(connection: sqlite3.Connection) -> Iterator[LogProblem]:
         if name not in redacted:
             yield LogProblem(UNEXPLAINED, name_of(name), "its payload is gone, and no redaction says so", HINT_GONE)
     for row in rows_to_strip(connection):
-        hint = f"run `faber-ledger redact {quote(str(row[1]))} --yes`, which finishes the redaction"
-        yield LogProblem(
-            "not_redacted", row[1], f"event {redacted[row[1]].id} redacts it, and its payload is here", hint
-        )
+        hint = f"run `faber-ledger redact {quote(str(row[ID]))} --yes`, which finishes the redaction"
+        what = f"event {redacted[row[ID]].id} redacts it, and its payload is here"
+        yield LogProblem("not_redacted", row[ID], what, hint)
 
 
 def _short(hashes: Iterable[bytes]) -> str:
@@ -190,9 +189,8 @@ def find_damage(log: Log, doubles: set[Any]) -> Iterator[LogProblem]:
     revisions = [revision for (revision,) in connection.execute("SELECT version_num FROM alembic_version")]
     if revisions != [REVISION]:
         named = ", ".join(map(repr, revisions)) or "none"
-        yield LogProblem(
-            "revision", None, f"it names another revision of its schema than it has: {named:.100}", HINT_NEWEST
-        )
+        what = f"it names another revision of its schema than it has: {named:.100}"
+        yield LogProblem("revision", None, what, HINT_NEWEST)
     extra = surplus_bytes(connection, log.path)
     if extra:
         yield LogProblem("surplus", None, f"it goes on for {extra:,} bytes after its last page", HINT_NEWEST)

@@ -116,7 +116,7 @@ class Call:
         try:
             if len(content) > LIMIT:
                 raise ValueError(f"it is longer than {LIMIT} bytes")
-            values = loads(_decoded(content))
+            values = loads(content.decode("utf-8", "surrogatepass").removeprefix("\ufeff"))
             if not isinstance(values, dict):
                 raise ValueError("it is not a JSON object")
         except (ValueError, RecursionError) as error:
@@ -163,15 +163,6 @@ class Call:
     def directory(self) -> str | None:
         """Where to look for the run: where the client was started, since `cwd` follows every `cd`."""
         return self._environ.get("CLAUDE_PROJECT_DIR") or self.text("cwd")
-
-
-def _decoded(content: bytes) -> str:
-    """Return a JSON text in the encoding that it is in; raises UnicodeDecodeError."""
-    if content[:1] == b"{" and content[1:2] != b"\0":
-        return content.decode("utf-8", "surrogatepass")
-    from json import detect_encoding  # of another encoding, and of what is not JSON
-
-    return content.decode(detect_encoding(content), "surrogatepass")
 
 
 def export_run(path: str, run_id: str, work_id: object) -> None:

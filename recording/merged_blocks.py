@@ -68,9 +68,8 @@ def fold_union(ledgers: Iterable[bytes], states: Iterable[bytes]) -> Blocks | No
     contents = [*dict.fromkeys(ledgers)]
     try:
         blocks = _fold(contents) if contents else None
-        if blocks is None or any(
-            [list_unknown(blocks, blocks_of(read_members(state))) for state in states if is_state(state)]
-        ):
+        folded = [blocks_of(read_members(state)) for state in states if is_state(state)]
+        if blocks is None or any([list_unknown(blocks, one) for one in folded]):
             return None
     except (LedgerError, OSError, ValueError, RecursionError, sqlite3.Error):
         return None

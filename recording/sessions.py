@@ -141,16 +141,10 @@ def end_session(
         "step": caller["progress"]["step"],
         "phases_completed": caller["progress"]["phases_completed"],
     }
-    if (
-        not is_new
-        and reason != "abandoned"
-        and lacks_environment(view, session_id)
-        and caller["environment"] is not None
-    ):
+    is_known = not is_new and reason != "abandoned"
+    if caller["environment"] is not None and is_known and lacks_environment(view, session_id):
         event["environment"] = caller["environment"]
-    if (
-        start is None and not is_new
-    ):  # an older tool's session: what is in context when it ends was loaded in it (END, Step 4)
+    if start is None and not is_new:  # an older tool's: what is in context at its end was loaded in it (END, Step 4)
         loads = fold.artifacts_in_context(view.blocks)
         event["also_loaded"] = [name for load in loads if isinstance(name := load.get("artifact_id"), str)]
     if delivery is not None:

@@ -220,10 +220,8 @@ def _summaries(sources: Sources) -> Iterator[str]:
     for session in reversed(known["sessions"][-NEWEST_SESSIONS:]):
         ended = f"ended {session['ended_at']} ({session['end_reason'] or 'unknown'})" if session["ended_at"] else "open"
         completed = ", ".join(session["newly_completed"]) or "no phase"
-        line = (
-            f"[{session['started_at']}] session on {session['hostname'] or 'unknown'}, {ended}: completed {completed}"
-        )
-        yield _line(line)
+        machine = session["hostname"] or "unknown"
+        yield _line(f"[{session['started_at']}] session on {machine}, {ended}: completed {completed}")
 
 
 def _head_of_summary(summary: dict[str, Any]) -> str:

@@ -171,9 +171,8 @@ def _files_in(folder: str, run: Run) -> list[tuple[str, Callable[[], dict[str, A
 
 def event_line(event: dict[str, Any]) -> str:
     """Return an event as one line: `[timestamp] type: message`."""
-    return (
-        f"[{text_or_na(event.get('timestamp'))}] {text_or_na(event.get('type'))}: {text_or_na(words_of_event(event))}"
-    )
+    at, kind, words = map(text_or_na, (event.get("timestamp"), event.get("type"), words_of_event(event)))
+    return f"[{at}] {kind}: {words}"
 
 
 def words_of_event(event: dict[str, Any]) -> object:
@@ -225,9 +224,8 @@ def load_session_history(run: Run, journal: Journal, known: LedgerFacts) -> dict
         empty = "Session summaries directory exists but is empty (first session)"
         journal.info("summaries_missing", f"ℹ {missing if files is None else empty}")
         return None
-    summaries = _in_order(
-        [summary for path in (files or [])[-MAX_SUMMARIES:] if (summary := _read_summary(run, path, journal))]
-    )
+    found = [_read_summary(run, path, journal) for path in (files or [])[-MAX_SUMMARIES:]]
+    summaries = _in_order([summary for summary in found if summary])
     if summaries or known["ended"]:
         journal.log("✓ Loaded session context from previous sessions")
         journal.log(f"  Total sessions: {count_sessions(summaries, known)}")

@@ -326,7 +326,7 @@ def test_a_delivery_of_10_mb_is_read(project: Project) -> None:
     assert project.ledger_path.stat().st_size < 100_000
 
 
-@given(st.text('"\\,:{}[] a\n\ud83e', min_size=1), st.booleans(), st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]))
+@given(st.text('"\\,:{}[] a\n\ud83e', min_size=1), st.booleans(), st.sampled_from(["utf-8", "utf-8-sig"]))
 def test_a_long_text_is_read_whatever_it_contains(text: str, is_ascii: bool, encoding: str) -> None:
     summary = text * (100_000 // len(text) + 1)
     line = json.dumps({"cwd": text, "compact_summary": summary, "session_id": ME}, ensure_ascii=is_ascii)
