@@ -24,7 +24,6 @@ SHELL_SYNTAX = r"[|&;<>]+.*|[0-9]?>.*|.*(?:`|\$\().*"
 SETTINGS = {
     "color.ui": "false",
     "column.ui": "never",
-    "core.fsmonitor": "",
     "core.hooksPath": os.devnull,
     "core.pager": "cat",
     "core.quotePath": "false",
@@ -38,7 +37,6 @@ SETTINGS = {
     "log.diffMerges": "separate",
     "log.showSignature": "false",
     "protocol.allow": "never",
-    "safe.bareRepository": "explicit",
     "status.submoduleSummary": "false",
     "submodule.recurse": "false",
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from faber_ledger.context.workflow import SHIPPED, steps_in_order
-from faber_ledger.files.text import clip, cut_middle, defuse, one_line, quoted, share_room, units
+from faber_ledger.files.text import clip, defuse, one_line, quoted, share_room, units
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.runs import progress
 from faber_ledger.runs.git import branch_of, is_safe, work_tree_of
@@ -154,8 +154,12 @@ def _fit(lines: list[Line], room: int, notes: str) -> tuple[str, set[str]]:
 
 
 def _cut(text: str, room: int, mark: str) -> str:
-    """Cut a text as its mark wants it: at the end, or in the middle."""
-    return cut_middle(text, room, mark) if mark.endswith(MIDDLE) else clip(text, room, mark)
+    """Cut a text as its mark wants it: at the end, or in the middle, with a third of the room for the end."""
+    left = room - units(mark)
+    if not mark.endswith(MIDDLE) or units(text) <= room or left < 3 * MIN_LONG:
+        return clip(text, room, mark)
+    tail = text[-(left // 3) :].partition(" ")[2]  # from a whole word on
+    return f"{clip(text, left - units(tail), '')}{mark}{tail}"
 
 
 def _lines_about_run(
@@ -200,10 +204,8 @@ def _lines_that_stop(
     if state.get("status") == "awaiting_feedback":
         lines += _lines_about_feedback(state.get("feedback_request"), one_line(run.shown(run.state_path), MAX_PLACE))
     phase = point["phase"] if point else progress.current_phase(state)
-    pending, is_gated = (
-        progress.pending_approvals(state),
-        any([one["is_gated"] for one in steps if one["phase"] == phase]),
-    )
+    pending = progress.pending_approvals(state)
+    is_gated = any([one["is_gated"] for one in steps if one["phase"] == phase])
     if pending:
         label = REJECTED if "rejected" in (pending[-1].get("status"), pending[-1].get("decision")) else APPROVAL
         lines.append(Line(label, progress.words_of_approval(pending[-1]), rank=ORDER, most=MAX_ERROR))
