@@ -80,9 +80,9 @@ class AgentCall(Call):
         mark, path = self._agent.version_mark, self.text("transcript_path")
         if self.hook != "SessionStart" or not mark or path is None:
             return self.text(self._agent.version_field)
-        from faber_ledger.hooks.agent_transcripts import read_beginning  # only at a start
+        from faber_ledger.hooks.agent_transcripts import read_part  # only at a start
 
-        _, found, rest = read_beginning(path, LONGEST_VALUE).partition(mark)
+        _, found, rest = read_part(path, LONGEST_VALUE, from_end=False).partition(mark)
         return rest.partition('"')[0] if found else None
 
     def transcript(self) -> str | None:

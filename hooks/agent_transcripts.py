@@ -34,7 +34,7 @@ def is_of_session(path: str, client: str) -> bool:
 
 def read_rollout(path: str, since: float) -> str | None:
     """Codex: a line of the transcript has the summary, after a sentence of its own."""
-    found = SUMMARY_OF_ROLLOUT.findall(_read_end(path, LARGEST_ROLLOUT_END))
+    found = SUMMARY_OF_ROLLOUT.findall(read_part(path, LARGEST_ROLLOUT_END))
     if not found or (found[-1][0] and (seconds_of(found[-1][0]) or 0) < int(since)):
         return None
     return str(loads(found[-1][1])).rpartition(BEFORE_SUMMARY)[2]
@@ -45,12 +45,12 @@ def read_checkpoint(path: str, since: float) -> str | None:
     folder = os.path.join(os.path.dirname(path), "checkpoints")
     numbered = {int(found[1]): name for name in names_in(folder) if (found := CHECKPOINT.fullmatch(name))}
     newest = os.path.join(folder, numbered[max(numbered)]) if numbered else ""
-    return _read_end(newest, LARGEST_END) if (changed_at(newest) or 0) >= since else None
+    return read_part(newest, LARGEST_END) if (changed_at(newest) or 0) >= since else None
 
 
 def read_snapshot(path: str, since: float) -> str | None:
     """Gemini: the history that replaces the earlier one has the summary, and a message is the next line."""
-    end = _read_end(path, LARGEST_END)
+    end = read_part(path, LARGEST_END)
     found = [*COMPRESSED.finditer(end)]
     if not found or (seconds_of(found[-1][1]) or 0) < int(since):
         return None
@@ -67,20 +67,12 @@ READERS = {"rollout": read_rollout, "checkpoint": read_checkpoint, "snapshot": r
 
 def compressed_at(path: str) -> float | None:
     """Return when Gemini has compressed its history by itself; None if the end of its transcript does not say."""
-    found = [one for one in COMPRESSED.finditer(_read_end(path, LARGEST_END)) if one[2] != '"']
+    found = [one for one in COMPRESSED.finditer(read_part(path, LARGEST_END)) if one[2] != '"']
     return seconds_of(found[-1][1]) if found else None
 
 
-def read_beginning(path: str, size: int) -> str:
-    """Return at most `size` bytes from the beginning of a client's own file; empty if it is unreadable."""
-    return _read(path, size, from_end=False)
-
-
-def _read_end(path: str, size: int) -> str:
-    return _read(path, size, from_end=True)
-
-
-def _read(path: str, size: int, *, from_end: bool) -> str:
+def read_part(path: str, size: int, *, from_end: bool = True) -> str:
+    """Return at most `size` bytes from the end of a client's own file, or its beginning; empty if it is unreadable."""
     try:
         descriptor = open_regular(path)
     except (FileRefused, OSError, ValueError):

@@ -7,7 +7,6 @@ may have come with the repository: of the plugins that they name, only that of o
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from faber_ledger.files.json_text import JsonText
@@ -16,7 +15,6 @@ from faber_ledger.recording.call import HOOKS
 from faber_ledger.runs.settings import list_named
 
 NAME = "faber-ledger@faber-ledger"
-OURS = re.compile(re.escape(NAME))
 PRECEDENCE = ("user", "project", "local")  # of settings files: the last one that names a plugin decides
 
 
@@ -38,23 +36,19 @@ class Plugin(NamedTuple):
         return f"claude plugin {verb} {self.name}{'' if self.scope in (None, 'user') else f' --scope {self.scope}'}"
 
 
-def list_plugins(root: str, names: re.Pattern[str] = OURS) -> list[Plugin]:
-    """Return the plugins of such names, ours by default, that the client's settings or its list name, enabled first."""
+def list_plugins(root: str) -> list[Plugin]:
+    """Return our plugin if the client's settings or its list name it: one, or none."""
     texts = {scope: (path, text) for scope, path, text in readable_settings(root)}
-    installed = [name for name in list_named(root) if names.fullmatch(name)]
+    is_installed = NAME in list_named(root)
+    found = [Plugin(NAME, None, None, is_enabled=False, has_source=True)] if is_installed else []
     marketplaces: set[str] = set()
-    decided: dict[str, tuple[str, str, bool]] = {}
     for scope in [scope for scope in PRECEDENCE if scope in texts]:
         path, values = texts[scope][0], JsonText(texts[scope][1]).value
-        for name, is_enabled in _members(values, "enabledPlugins"):
-            if names.fullmatch(name) and isinstance(is_enabled, (bool, list)):  # a list names versions
-                decided[name] = (scope, path, bool(is_enabled))
-        marketplaces |= {marketplace for marketplace, _ in _members(values, "extraKnownMarketplaces")}
-    known = {name: Plugin(name, None, None, is_enabled=False, has_source=True) for name in installed}
-    for name, (scope, path, is_enabled) in decided.items():
-        has_source = name in known or name.partition("@")[2] in marketplaces
-        known[name] = Plugin(name, scope, path, is_enabled, has_source)
-    return sorted(known.values(), key=lambda one: not one.is_enabled)
+        marketplaces |= _members(values, "extraKnownMarketplaces").keys()
+        said = _members(values, "enabledPlugins").get(NAME)
+        if isinstance(said, (bool, list)):  # a list names versions
+            found = [Plugin(NAME, scope, path, bool(said), is_installed)]
+    return [one._replace(has_source=is_installed or NAME.partition("@")[2] in marketplaces) for one in found]
 
 
 def list_enabled_plugins(root: str) -> list[Plugin]:
@@ -79,6 +73,6 @@ def list_settings_with_hooks(root: str) -> list[tuple[str, str]]:
     ]
 
 
-def _members(values: dict[str, object], name: str) -> list[tuple[str, object]]:
+def _members(values: dict[str, object], name: str) -> dict[str, object]:
     found = values.get(name)
-    return list(found.items()) if isinstance(found, dict) else []
+    return found if isinstance(found, dict) else {}

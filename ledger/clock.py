@@ -54,20 +54,17 @@ def is_event_id(text: str) -> bool:
 
 def session_id(seconds: float, randomness: bytes) -> str:
     """Make `claude-session-YYYYMMDD-HHMMSS-xxxxxx` (UTC), from six bytes of randomness (AGENT, Step 3)."""
-    return f"claude-session-{_stamp(seconds)}-{_six(randomness)}"
+    return f"claude-session-{_stamp(seconds, randomness)}"
 
 
 def run_id(project: str, work_id: str, seconds: float, randomness: bytes) -> str:
     """Make `<project>-<work id>-YYYYMMDD-HHMMSS-xxxxxx` (UTC), from six bytes of randomness (SPEC, Active Run ID)."""
-    return f"{project}-{work_id}-{_stamp(seconds)}-{_six(randomness)}"
+    return f"{project}-{work_id}-{_stamp(seconds, randomness)}"
 
 
-def _stamp(seconds: float) -> str:
-    return time.strftime("%Y%m%d-%H%M%S", time.gmtime(seconds))
-
-
-def _six(randomness: bytes) -> str:
-    return "".join([LOWER[byte % len(LOWER)] for byte in randomness[:6]])
+def _stamp(seconds: float, randomness: bytes) -> str:
+    six = "".join([LOWER[byte % len(LOWER)] for byte in randomness[:6]])
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(seconds))}-{six}"
 
 
 FOREVER = float("inf")
