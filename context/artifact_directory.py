@@ -60,12 +60,9 @@ def _all(found: Found, surroundings: Surroundings) -> str:
         entries.append(entry)
         size += entry[2] + len(_heading(entry[1])) + 2
         if size > MAX_BYTES:
-            raise ArtifactError(
-                f"Artifact is larger than 1 MB: all files of the directory together; "
-                f'use load_strategy "latest_only" or "summary" for {found["source"]}',
-                found["resolved"],
-                has_room_in=("latest_only", "summary"),
-            )
+            instead = f'use load_strategy "latest_only" or "summary" for {found["source"]}'
+            reason = f"Artifact is larger than 1 MB: all files of the directory together; {instead}"
+            raise ArtifactError(reason, found["resolved"], has_room_in=("latest_only", "summary"))
     texts = []
     for _, name, _ in sorted(entries, key=lambda entry: entry[1]):
         texts.append(f"{_heading(name)}{_text(os.path.join(found['resolved'], name))}\n\n")

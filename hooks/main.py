@@ -289,7 +289,6 @@ def log_line(root: str, at: float, hook: str, message: str) -> None:
 
 if TYPE_CHECKING:
     import signal
-    from types import FrameType
 else:
     import _signal as signal  # the module around it costs as much as a third of `json`
 
@@ -310,7 +309,7 @@ def begin(hook: str) -> None:
 def limit(hook: str) -> None:
     """Set the time that a hook has, and end this process a little later, whatever it waits for then."""
     limit_time(SECONDS_AT_THE_END if hook == "SessionEnd" else SECONDS)
-    signal.signal(signal.SIGALRM, _exit)
+    signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
     signal.setitimer(signal.ITIMER_REAL, time_left() + SECONDS_TO_ANSWER)
 
 
@@ -337,10 +336,6 @@ def read_input() -> bytes:
     except (OSError, ValueError):
         pass  # what has come may be a whole delivery, and the client's variables say as much
     return b"".join(pieces)
-
-
-def _exit(number: int, frame: FrameType | None) -> None:
-    os._exit(0)
 
 
 SKIPPED = {"SessionStart": "prime-context", "PreCompact": "session-end", "SessionEnd": "session-end"}

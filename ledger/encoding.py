@@ -231,8 +231,6 @@ def payload_hash(salt: bytes, payload: str) -> bytes:
 
 def split_hashes(parents: bytes) -> list[bytes]:
     """Split joined hashes."""
-    if len(parents) == 32:
-        return [parents]  # nearly every event's case
     return [parents[at : at + 32] for at in range(0, len(parents), 32)]
 
 

@@ -88,13 +88,11 @@ def check_one_run(logs: Sequence[Log]) -> None:
         if foreign:
             roots = [(row, log.path) for log in (one, other) for row in roots_in(log.connection).values()]
             named = sorted(runs_named([row for row, _ in roots])) or ["one without a name"]
-            raise UnionConflict(
-                f"these are the logs of two runs: {named[0]:.80} and {named[1]:.80}"
-                if len(named) > 1
-                else f"two runs were started under one id, {named[0]:.80}, and are in these logs:",
-                hint=HINT_CONFLICT,
-                lines=[f"  {row[HASH].hex():.12}: at {row[AT]} by {row[WRITER]}, in {name}" for row, name in roots][:5],
-            )
+            lines = [f"  {row[HASH].hex():.12}: at {row[AT]} by {row[WRITER]}, in {name}" for row, name in roots][:5]
+            what = f"two runs were started under one id, {named[0]:.80}, and are in these logs:"
+            if len(named) > 1:
+                what = f"these are the logs of two runs: {named[0]:.80} and {named[1]:.80}"
+            raise UnionConflict(what, hint=HINT_CONFLICT, lines=lines)
 
 
 class Passing:

@@ -131,16 +131,14 @@ class Projector:
             for load in _list(metadata, "artifacts_in_context")
             if not (isinstance(load, dict) and load.get("artifact_id") == artifact_id)
         ]
-        kept.append(
-            {
-                "artifact_id": artifact_id,
-                "loaded_at": at,
-                "load_trigger": event["trigger"],
-                "source": event["source"],
-                "size_bytes": event["size_bytes"],
-            }
-        )
-        metadata["artifacts_in_context"] = kept
+        newest = {
+            "artifact_id": artifact_id,
+            "loaded_at": at,
+            "load_trigger": event["trigger"],
+            "source": event["source"],
+            "size_bytes": event["size_bytes"],
+        }
+        metadata["artifacts_in_context"] = [*kept, newest]
 
     def _lose(self, event: events.AnswerLost) -> None:
         """Take away what was loaded for a session so far: its start was never answered."""

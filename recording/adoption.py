@@ -99,7 +99,8 @@ def _earlier_ends(known: Blocks, current: str | None, at: float) -> list[Draft]:
 
 
 def _inferred_end(entry: Entry, at: float) -> Draft:
-    completed = entry.get("phases_completed")
+    listed = entry.get("phases_completed")
+    completed = listed if isinstance(listed, list) else []
     event: SessionEnded = {
         "type": "session_ended",
         "session_id": entry["session_id"],
@@ -108,9 +109,7 @@ def _inferred_end(entry: Entry, at: float) -> Draft:
         "inferred": True,
         "phase": None,
         "step": None,
-        "phases_completed": [name for name in completed if isinstance(name, str)]
-        if isinstance(completed, list)
-        else [],
+        "phases_completed": [name for name in completed if isinstance(name, str)],
     }
     return {"event": event, "at": at}
 

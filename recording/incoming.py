@@ -354,13 +354,8 @@ def is_repeat(view: View, caller: Caller, delivery: Delivery) -> bool:
     is_of_one_process = before["pid"] is not None and before["pid"] == delivery["pid"]
     is_long = is_of_one_process and delivery["hook"] != "PreCompact"
     seconds = REPEAT_SECONDS_OF_ONE_PROCESS if is_long else REPEAT_SECONDS
-    is_like_it = (
-        before["hook"] == delivery["hook"]
-        and before["digest"] == delivery["digest"]
-        and before["digest"] != ""
-        and sessions.may_be_same(before["pid"], delivery["pid"])
-    )
-    if not is_like_it:
+    is_equal = (before["hook"], before["digest"]) == (delivery["hook"], delivery["digest"]) and before["digest"] != ""
+    if not (is_equal and sessions.may_be_same(before["pid"], delivery["pid"])):
         return False
     at = seconds_of(recorded["at"])  # checked last, since parsing a time is expensive
     return at is not None and abs(caller["at"] - at) < seconds

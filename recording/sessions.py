@@ -202,13 +202,10 @@ def is_own_session(view: View, caller: Caller) -> bool:
     """Return whether this very client process opened the open session."""
     current = current_session(view.blocks)
     start = view.log.start_of(current) if current else None
-    return (
-        start is not None
-        and caller["client"] is not None
-        and start["client"] == caller["client"]
-        and start["writer"] == caller["writer"]
-        and may_be_same(pid_of(start), caller["pid"])
-    )
+    if start is None or caller["client"] is None:
+        return False
+    is_of_client = (start["client"], start["writer"]) == (caller["client"], caller["writer"])
+    return is_of_client and may_be_same(pid_of(start), caller["pid"])
 
 
 def session_to_load_into(view: View, caller: Caller, *, is_start: bool) -> str | None:

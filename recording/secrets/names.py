@@ -116,21 +116,14 @@ LOOK = 120  # in which a secret begins that a name leads
 FARTHEST_CODE = 480
 SPACES = str.maketrans("-_", "  ")
 LIKE_ASCII = str.maketrans("İıſ", "iis")  # the first alone is longer in lower case
-GROUPS = (
-    ("password", PASSWORDS),
-    ("key", KEYS),
-    ("login", LOGINS),
-    ("code", CODES),
-    ("card", CARDS),
-    ("phrase", PHRASES),
-)
+GROUPS = {"password": PASSWORDS, "key": KEYS, "login": LOGINS, "code": CODES, "card": CARDS, "phrase": PHRASES}
 
 
 def find_names(text: str) -> list[tuple[int, int, str]]:
     """Return where each name begins and ends, and what it is of, in the text's order."""
     low = text.translate(LIKE_ASCII).lower().translate(SPACES)
     hits, size = [], len(text)
-    for group, names in GROUPS:
+    for group, names in GROUPS.items():
         escaped = [_in_json(name) for name in names if not name.isascii()] if "\\u" in low else []
         for name in (*names, *escaped):
             start = low.find(name)
