@@ -89,7 +89,7 @@ def test_an_artifact_whose_program_never_ends_costs_no_more_than_the_hooks_time(
     """Its artifact, and each after it, is listed as not read, and the start is not lost (W1)."""
     named = {"type": "git_info", "command": "git log -1"}
     load(project, {"id": "first", **named, "required": True}, {"id": "second", **named})
-    change = "from faber_ledger.hooks import start\nstart.SECONDS_TO_RECORD = 8.0"
+    change = "from faber_ledger.hooks import hook\nhook.SECONDS_TO_RECORD = 8.0"
     answer = deliver_changed(project, START, change, env=put_git(project, "exec sleep 1000"))
     assert answer.packet is not None
     assert "Error: Not read, since a hook has 10 seconds; `faber-ledger session-load` loads all" in answer.packet
