@@ -65,13 +65,10 @@ class Hook:
         warn: Callable[[str], None],
         seen: SeenClient | None,
     ) -> None:
-        self.call = call
-        self.run = run
-        self.at = at
+        self.call, self.run, self.at = call, run, at
         self._log = warn
         self._warnings: list[str] = []  # what a start tells the user is wrong
-        self._active = active
-        self._seen = seen
+        self._active, self._seen = active, seen
         self._was_there = run.has_files()
         self._earlier: JsonText | None = None  # the state as it was read before the lock
         self._arrival: Arrival | None = None
@@ -82,10 +79,9 @@ class Hook:
 
     def warn(self, message: str) -> None:
         """Print and log a message, once."""
-        if message in self._warnings:
-            return
-        self._warnings.append(message)
-        self._log(message)
+        if message not in self._warnings:
+            self._warnings.append(message)
+            self._log(message)
 
     def _settings(self) -> Settings:
         """Return the project's settings, and warn once of what is wrong with them."""
@@ -156,17 +152,17 @@ class Hook:
 
     def _read_state(self) -> tuple[dict[str, Any], str | None]:
         """Return the run's state and what is wrong with it; the newest backup replaces an unreadable one."""
-        run = self.run
         try:
-            self._earlier = state_file.look_at_state(run)
+            self._earlier = state_file.look_at_state(self.run)
             return self._earlier.value, None
         except (StateInvalid, StateMissing) as error:
-            if isinstance(error, ForeignState) or not run.has_files():
+            if isinstance(error, ForeignState) or not self.run.has_files():
                 raise
             from faber_ledger.context.failures import state_broken
 
-            backup = state_file.read_backup(run)
-            return (backup[1].value if backup else {}), state_broken(run, error, state_file.choose_backup(run))
+            backup = state_file.read_backup(self.run)
+            problem = state_broken(self.run, error, state_file.choose_backup(self.run))
+            return (backup[1].value if backup else {}), problem
 
     def _leave_run(self, *, is_followed: bool = False) -> None:
         """End the session that the client has left on another run.
