@@ -13,7 +13,6 @@ import os
 import stat
 import time
 
-from faber_ledger import ledger
 from faber_ledger.ledger import BACKUP_ENDING
 from faber_ledger.ledger.clock import time_left
 from faber_ledger.ledger.errors import Locked, NotWritable
@@ -111,8 +110,7 @@ def append_line(path: str, line: str) -> None:
     No link is followed and no pipe waited for. Two processes that append at once both succeed.
     """
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
-    with open(os.open(path, flags, 0o600), "a", encoding="utf-8", newline="\n") as file:
-        make_private(file.fileno(), path)
+    with open(os.open(path, flags, OWN), "a", encoding="utf-8", newline="\n") as file:
         file.write(f"{line}\n")
 
 
@@ -160,7 +158,7 @@ def _refusal(status: os.stat_result) -> FileRefused:
 
 # Written whole
 
-OWN = 0o600  # the permissions of files of ours, or more in a shared repository
+OWN = 0o600  # the permissions of files of ours
 OURS = ".faber-ledger.tmp"  # the ending of names that no other program uses
 
 
@@ -176,11 +174,10 @@ def put(
 ) -> None:
     """Replace a file's content; raises OSError, and then the file has its old content, or the new one, not synced.
 
-    The file gets the owner and permissions of another file (`like`), else `mode` as the process masks it; OWN is for a
-    file of ours, which a shared repository shares. If not `durable`, a power cut may leave the old content, or none. A
-    caller without a lock (not `locked`) gets a temporary name of its own: of two writers under one name, one would
-    rename what the other has half written. For a file that other programs write too, pass a name from `own_name` as
-    `temporary`.
+    The file gets the owner and permissions of another file (`like`), else `mode` as the process masks it. If not
+    `durable`, a power cut may leave the old content, or none. A caller without a lock (not `locked`) gets a temporary
+    name of its own: of two writers under one name, one would rename what the other has half written. For a file that
+    other programs write too, pass a name from `own_name` as `temporary`.
     """
     temporary = temporary or path + (".tmp" if locked else f".{os.getpid()}.tmp")
     try:
@@ -231,7 +228,7 @@ def write(
 ) -> None:
     """Write a new file as `put` does; a killed writer's leftover, or a link, is removed first."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-    opening = mode if like is None else 0o600
+    opening = mode if like is None else OWN
     try:
         descriptor = os.open(path, flags, opening)
     except FileExistsError:
@@ -240,8 +237,6 @@ def write(
     try:
         if like is not None:
             keep_owner(descriptor, like)
-        elif mode == OWN:
-            make_private(descriptor, path)
         left = memoryview(content)
         while left:
             left = left[os.write(descriptor, left) :]
@@ -270,19 +265,6 @@ def keep_owner(file: int | str, like: os.stat_result) -> None:
             except OSError:  # only root may change owners, and not to a user that its container does not know
                 continue  # the content matters more than the owner
     os.chmod(file, stat.S_IMODE(like.st_mode))
-
-
-def make_private(file: int | str, path: str) -> None:
-    """Let only its owner open a file of ours at `path`; `file` is its descriptor or its path.
-
-    Another user's file, as in a shared repository, keeps its own.
-    """
-    mode = ledger.private_mode(path)
-    try:
-        if stat.S_IMODE(os.stat(file).st_mode) != mode:
-            os.chmod(file, mode)
-    except OSError:
-        pass
 
 
 def sync_directory(directory: str) -> None:
@@ -334,9 +316,7 @@ class RunLock:
         try:
             return os.open(self.path, flags)
         except FileNotFoundError:
-            descriptor = os.open(self.path, flags | os.O_CREAT, 0o600)
-            make_private(descriptor, self.path)
-            return descriptor
+            return os.open(self.path, flags | os.O_CREAT, OWN)
 
     def _wait(self) -> None:
         """Wait for the lock or an alarm, in the main thread, which alone gets signals."""
