@@ -16,6 +16,7 @@ from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.run import (
     COPY_ENDINGS,
     LARGEST_STATE,
+    STATE,
     STATE_BACKUP,
     STRIPPED,
     UNFINISHED_ENDINGS,
@@ -38,7 +39,8 @@ def old_copies(run: Run) -> list[str]:
     """Return the old copies of a run's files: in its folders, and beside its log."""
     tree = find_run(run.root, run.run_id) if run.is_kept else run  # git leaves what it ignores
     found = [path for one in (Run(run.root, run.run_id, run.private_folder), tree) for path in _copies_of(one)]
-    return found + _outdated_state(run)
+    unfinished = os.path.join(run.private_folder, f"{STATE}.tmp")  # by a killed writer of the state's copy
+    return [*found, *_outdated_state(run), *([unfinished] if os.path.lexists(unfinished) else [])]
 
 
 def _outdated_state(run: Run) -> list[str]:

@@ -68,7 +68,8 @@ def test_a_redacted_note_is_in_no_file_of_the_clone(project: Project, tmp_path: 
     for name in (".state.json.0123456789abcdef.faber-ledger.tmp", ".state.json.backup.0123.faber-ledger.tmp"):
         (project.run / name).write_text(SECRET)
     mirror = project.root / ".git" / "faber-ledger" / "runs" / project.run_id
-    (mirror / "state.json.backup").write_text(SECRET)
+    for name in ("state.json.backup", "state.json.tmp"):
+        (mirror / name).write_text(SECRET)
     aside = project.root / ".git" / "faber-ledger" / "set-aside" / f"20260101T000000Z.{project.run_id}.1.json"
     aside.parent.mkdir(parents=True)
     delivery = json.dumps({"summary": f"the customer is {SECRET}, says Ada"})
