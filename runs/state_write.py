@@ -14,6 +14,7 @@ from faber_ledger.ledger import disk
 from faber_ledger.ledger.errors import StateNotWritten
 from faber_ledger.projections.fold import PROJECTOR, blocks_of, text_of
 from faber_ledger.runs.publish import publish, why_not_published
+from faber_ledger.runs.seen import shape_of
 from faber_ledger.runs.state_file import (
     keep_state,
     parse_state,
@@ -21,7 +22,6 @@ from faber_ledger.runs.state_file import (
     read_state,
     read_state_copy,
     take_looked_at,
-    version_of,
 )
 
 TYPE_CHECKING = False
@@ -246,8 +246,8 @@ def _replace_if_unchanged(
             disk.put(run.backup_path, before, like=like, durable=False, temporary=beside)
         except OSError:
             warn("Could not create backup")
-        seen = version_of(run.state_path)
-        if read_bytes(run) != before or version_of(run.state_path) != seen:  # reading takes longer than this last check
+        seen = shape_of(run.state_path)
+        if read_bytes(run) != before or shape_of(run.state_path) != seen:  # reading takes longer than this last check
             return False
         os.replace(temporary, run.state_path)
         replaced = True
