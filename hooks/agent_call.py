@@ -68,7 +68,7 @@ class AgentCall(Call):
         return prompt if isinstance(prompt, str) else None
 
     def digest_facts(self) -> None:
-        """Let only what counts of a delivery tell it from another: one has times, and one event comes in two forms."""
+        """Hash only the fields that identify a delivery: others are times, and one event comes in two forms."""
         said = [self.text(name) for name in ("session_id", "source", "trigger", "reason", "agent_id")]
         self.sha256 = sha256(repr([self.hook, *said]).encode()).hexdigest()
 

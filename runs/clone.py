@@ -3,12 +3,16 @@
 Folders and files of ours are their owner's alone. One of them is the random key of this clone: what is hashed with it,
 nobody else can guess.
 
-In `.git/faber-ledger/`: `runs/` has a private folder for each run, with its log (`log.py`), its lock, the copy of its
-`state.json`, the notes on work trees (`seen.py`), events that wait for a parent, and its kept summaries; `inbox/`
-the deliveries that are not recorded yet, `clients/` what was seen of each client, `set-aside/` what was refused or
-removed, `notices/` what the next start of a run says of that, `writer`
-the id of this clone, `key` its key, `set-up-checked` is there once a hook has looked whether `init` was run in this
-clone, `sync/` what was exchanged with a team's server last; and there are the locks of what a clone does once.
+In `.git/faber-ledger/`, with the locks of what a clone does once:
+
+- `runs/`: a private folder for each run, with its log (`log.py`), its lock, the copy of its `state.json`, the notes on
+  work trees (`seen.py`), events that wait for a parent, and its kept summaries
+- `inbox/`: the deliveries that are not recorded yet
+- `clients/`: what was seen of each client
+- `set-aside/`: what was refused or removed; `notices/`: what the next start of a run says of that
+- `sync/`: what was exchanged with a team's server last
+- `writer`: the id of this clone; `key`: its key
+- `set-up-checked`: there once a hook has looked whether `init` was run in this clone
 
 Of a project in a folder below the repository's top, `runs/`, `inbox/` and `clients/` are in a folder of its own,
 `projects/<key>/` (`project_key`). Without git the same is in `$XDG_STATE_HOME/faber-ledger/<key>/`, where the key is
