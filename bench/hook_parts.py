@@ -42,7 +42,6 @@ PARTS = {
         (state_write, "digest_of"),
         (state_write, "texts_of"),
         (state_write.KnownState, "shows"),
-        (state_write.KnownState, "texts_after"),
         (recording, "blocks_of"),
         (recording, "fold"),
     ),

@@ -9,10 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-MAX_MARKS = 32  # more marks than any real text has on one character: they may be cut
 TAGS = 0xE  # the plane of Unicode that has only characters without a glyph
 LEAST_END, LONGEST_STEP = 100, 200  # units of a useful end; letters that may be dropped to end with a full line
-ZERO_WIDTH_JOINER = "\u200d"
 
 
 class _Shown(dict[int, str]):
@@ -119,7 +117,7 @@ def one_line(text: object, longest: int = 300) -> str:
 
 
 def clip(text: str, room: int, mark: str = "…") -> str:
-    """Cut a text to at most `room` units and end it with `mark`; a character keeps its combining marks."""
+    """Cut a text to at most `room` units and end it with `mark`."""
     if 2 * len(text) <= room or units(text) <= room:  # no character has more than two units
         return text
     left = room - units(mark)
@@ -137,7 +135,7 @@ def cut_middle(text: str, room: int, mark: str = "\n…\n") -> str:
     if half < LEAST_END:
         return clip(text, room)
     head, start = text[: _place(text, half)], max(len(text) - half, 1)
-    while start < len(text) and (units(text[start:]) > half or _joins(text, start)):
+    while start < len(text) and units(text[start:]) > half:
         start += 1
     tail = text[start:]
     line = head.rfind("\n", -LONGEST_STEP)
@@ -175,41 +173,11 @@ def share_room(wanted: Sequence[tuple[int, int, int]], room: int) -> list[int]:
 
 
 def _place(text: str, room: int) -> int:
-    """Return how many characters fit into `room` units, without separating a character from its marks."""
+    """Return how many characters fit into `room` units."""
     at = min(room, len(text))
     while units(text[:at]) > room:
         at -= max((units(text[:at]) - room) // 2, 1)
-    for place in range(at, max(at - MAX_MARKS, 0), -1):
-        if place == len(text) or not _joins(text, place):
-            return place
-    return at if at > MAX_MARKS else 0
-
-
-def _joins(text: str, at: int) -> bool:
-    """Return whether the character at a place and the one before it are one to a reader (after UAX 29).
-
-    True for marks, joiners, skin tones, the second half of a flag, and LF after CR.
-    """
-    before, letter = text[at - 1], text[at]
-    if letter.isascii():
-        return (before, letter) == ("\r", "\n")
-    if _is_of_flag(letter):
-        run = at
-        while run and _is_of_flag(text[run - 1]):
-            run -= 1
-        return (at - run) % 2 == 1
-    import unicodedata  # rarely needed: most texts are cut between lines
-
-    category = unicodedata.category(letter)
-    if category[0] == "M" or before == ZERO_WIDTH_JOINER or letter in "\u200c\u200d":
-        return True
-    return (
-        "\U0001f3fb" <= letter <= "\U0001f3ff" or "\U000e0020" <= letter <= "\U000e007f"
-    )  # a skin tone, a region's tag
-
-
-def _is_of_flag(letter: str) -> bool:
-    return "\U0001f1e6" <= letter <= "\U0001f1ff"
+    return at
 
 
 def quote_lines(text: str) -> str:

@@ -51,9 +51,6 @@ class AgentCall(Call):
         for ours, theirs in self._agent.fields.items():
             if not isinstance(values.get(ours), str):
                 values[ours] = values.get(theirs)
-        roots = values.get("workspace_roots")
-        if not isinstance(values.get("cwd"), str) and isinstance(roots, list) and roots:
-            values["cwd"] = roots[0]
         named = values.get("hook_event_name")
         if isinstance(named, str):
             self.event_name = named[:LONGEST_VALUE]
@@ -71,15 +68,15 @@ class AgentCall(Call):
         return prompt if isinstance(prompt, str) else None
 
     def digest_facts(self) -> None:
-        """Let only what counts of a delivery tell it from another: one has times, and one event comes in two forms."""
+        """Hash only the fields that identify a delivery: others are times, and one event comes in two forms."""
         said = [self.text(name) for name in ("session_id", "source", "trigger", "reason", "agent_id")]
         self.sha256 = sha256(repr([self.hook, *said]).encode()).hexdigest()
 
     def find_version(self) -> str | None:
-        """Return the agent's version, of the payload or of the transcript's first line; None if it is unknown."""
+        """Return the agent's version by its transcript's first line; None if it is unknown."""
         mark, path = self._agent.version_mark, self.text("transcript_path")
         if self.hook != "SessionStart" or not mark or path is None:
-            return self.text(self._agent.version_field)
+            return None
         from faber_ledger.hooks.agent_transcripts import read_part  # only at a start
 
         _, found, rest = read_part(path, LONGEST_VALUE, from_end=False).partition(mark)

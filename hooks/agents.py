@@ -1,7 +1,7 @@
 """The table of agents other than the client: what each calls its events and fields, how it answers, and its files.
 
-A new client is one class in `AGENTS`, and its deliveries in `tests/fixtures/agents`. All but Cursor's row was measured
-with real clients; `docs/guides/AGENTS.md` says what is recorded of each.
+A new client is one class in `AGENTS`, and its deliveries in `tests/fixtures/agents`. All rows were measured with real
+clients; `docs/guides/AGENTS.md` says what is recorded of each.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Agent:
     `events` maps its names to ours, beside ours, which every client may use. `fields` names where it has what Claude
     Code calls by another name. `roots` are the variables with the folder that it was started in; without one, the
     payload's `cwd` counts. `session_variable` names the session in the shell that the agent uses, and
-    `version_variable` the version there and for hooks; `version_field` is the version in a payload, and
-    `version_mark` what precedes it at the beginning of the transcript.
+    `version_variable` the version there and for hooks; `version_mark` is what precedes it at the beginning of the
+    transcript.
 
     `answer` is the form that its start takes, and `prompt_answer` the one of its prompt if it gets the packet there;
     None if it takes no context there. `limit` is how many bytes of a context it takes whole, None if it is not known
@@ -56,17 +56,16 @@ class Agent:
     sources `deaf_starts`: its next prompt is that start. A PreCompact with the trigger `ignored_trigger` announces no
     compaction. A client that `keeps_packets` has the earlier ones in a conversation that it resumes. If it `ends_late`,
     it may send an end long after the session's: then the transcript's last change is the end. `summary` says how its
-    transcript has a compaction's summary. `nothing` is printed where there is no answer. Without a `set_up` its hooks
-    are set up by hand.
+    transcript has a compaction's summary. `nothing` is printed where there is no answer.
     """
 
     answer: str
     events: Mapping[str, str]
+    set_up: type[SetUp]
     fields: Mapping[str, str] = {}
     roots: tuple[str, ...] = ()
     session_variable = ""
     version_variable = ""
-    version_field = ""
     version_mark = ""
     prompt_answer: str | None = None
     limit: int | None = None
@@ -77,7 +76,6 @@ class Agent:
     ends_late = False
     summary = ""
     nothing: str | None = None
-    set_up: type[SetUp] | None = None
 
 
 class CodexSetUp(SetUp):
@@ -155,21 +153,6 @@ class Copilot(Agent):
     set_up = CopilotSetUp
 
 
-class Cursor(Agent):
-    """The agent of the editor."""
-
-    answer = "additional_context"
-    events: Mapping[str, str] = {
-        "sessionStart": "SessionStart",
-        "sessionEnd": "SessionEnd",
-        "preCompact": "PreCompact",
-        "beforeSubmitPrompt": PROMPT,
-    }
-    fields: Mapping[str, str] = {"session_id": "conversation_id"}
-    roots = ("CURSOR_PROJECT_DIR", "CLAUDE_PROJECT_DIR")
-    version_field = "cursor_version"
-
-
 class GeminiSetUp(SetUp):
     """The hooks of Gemini."""
 
@@ -203,5 +186,5 @@ class Gemini(Agent):
     set_up = GeminiSetUp
 
 
-AGENTS: dict[str, type[Agent]] = {"codex": Codex, "copilot": Copilot, "cursor": Cursor, "gemini": Gemini}
-SET_UPS = {name: agent.set_up for name, agent in AGENTS.items() if agent.set_up is not None}
+AGENTS: dict[str, type[Agent]] = {"codex": Codex, "copilot": Copilot, "gemini": Gemini}
+SET_UPS = {name: agent.set_up for name, agent in AGENTS.items()}

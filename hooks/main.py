@@ -293,7 +293,7 @@ else:
     import _signal as signal  # the module around it costs as much as a third of `json`
 
 SECONDS = 10.0
-SECONDS_AT_THE_END = 1.0  # the client kills a SessionEnd after 1.5 seconds
+SECONDS_AT_THE_END = 0.9  # the client kills a SessionEnd after 1.5 seconds
 SECONDS_TO_ANSWER = 0.4  # after its deadline
 INPUT_SHARE = 0.5  # of this time, which a client may take for its delivery
 PIECE = 65_536

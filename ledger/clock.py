@@ -5,7 +5,6 @@ Whatever waits, or gathers much, asks here how long it may. No command has a dea
 
 from __future__ import annotations
 
-import os
 import time
 
 LATEST = 253_402_300_799.0  # 9999-12-31T23:59:59Z
@@ -68,7 +67,6 @@ def _stamp(seconds: float, randomness: bytes) -> str:
 
 
 FOREVER = float("inf")
-OLDEST = 60.0  # seconds that a hook can have run when it asks: any other age is a wrong clock
 
 
 class OutOfTime(BaseException):
@@ -86,9 +84,9 @@ _deadline = _Deadline()  # of this process
 
 
 def limit_time(seconds: float) -> None:
-    """Set the deadline, in seconds from the start of this process."""
-    _deadline.at = time.monotonic() + seconds - _age()
-    _deadline.reason = f"a hook has {seconds:g} second{'' if seconds == 1 else 's'}"
+    """Set the deadline, in seconds from now."""
+    _deadline.at = time.monotonic() + seconds
+    _deadline.reason = f"a hook has {seconds:g} seconds"
 
 
 def reserve_time(seconds: float) -> None:
@@ -105,17 +103,3 @@ def check_time() -> None:
     """Raise OutOfTime after the deadline."""
     if _deadline.at != FOREVER and time.monotonic() >= _deadline.at:
         raise OutOfTime(_deadline.reason)
-
-
-def _age() -> float:
-    """Return for how many seconds this process has been running; at least its processor time is known."""
-    try:
-        descriptor = os.open("/proc/self/stat", os.O_RDONLY)
-        try:
-            fields = os.read(descriptor, 4096).rpartition(b")")[2].split()
-        finally:
-            os.close(descriptor)
-        age = time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, AttributeError, IndexError):  # not on Linux
-        return time.process_time()
-    return age if 0.0 <= age < OLDEST else time.process_time()

@@ -234,7 +234,6 @@ def split_hashes(parents: bytes) -> list[bytes]:
     return [parents[at : at + 32] for at in range(0, len(parents), 32)]
 
 
-BATCH = 128
 ENVELOPE = tuple([types[0] for types in COLUMNS.values()][:SESSION])  # the types of the columns before the session's id
 NULLABLE = COLUMNS["session_id"]  # and of the client's
 HINT_VERIFY = "run `faber-ledger verify`"

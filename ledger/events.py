@@ -88,10 +88,9 @@ class CheckoutRecorded(TypedDict):
     """What git had checked out when a session started or ended, or, without a session, when the run was started.
 
     `has_run` says whether the work tree had the run's files: a branch without them is not the run's. `branch` is None
-    if none was checked out, or it is unknown. `uncommitted` says whether something outside `.fractary` was not
-    committed; None if it is unknown, as at a start. Of what was not, `uncommitted_count` counts the files and new
-    folders, `uncommitted_names` are the first ten, with secrets masked, and `commit` is the one that they change.
-    `is_end` says whether a session's end was recorded.
+    if none was checked out, or it is unknown. `uncommitted` is true if something outside `.fractary` surely was
+    not committed. Of that, `uncommitted_count` counts the files and new folders, `uncommitted_names` are the first ten,
+    with secrets masked, and `commit` is the one that they change. `is_end` says whether a session's end was recorded.
     """
 
     type: Literal["checkout_recorded"]

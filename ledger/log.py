@@ -6,7 +6,7 @@ import os
 
 from faber_ledger.ledger import encoding, file
 from faber_ledger.ledger.clock import event_id, utc_text
-from faber_ledger.ledger.encoding import BATCH, HASH, INSERT, PAYLOAD, READ, SALT_BYTES, SEQ, decode_row, loads
+from faber_ledger.ledger.encoding import HASH, INSERT, PAYLOAD, READ, SALT_BYTES, SEQ, decode_row, loads, parse_payload
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.event_types import EVENT_TYPES
 from faber_ledger.ledger.file import BUSY_SECONDS, DURABLE, LARGEST_PAYLOAD, MAX_PAYLOAD_BYTES, sqlite3
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 
 LONG = 65_536  # characters of a payload: no note and no summary that this program records has more
-FEW = 8  # rows that are read at once where the first is likely enough
 CLIENT_EVENTS = 256  # newest events in which a client's are looked for
 COMPACTIONS, NOTES = 64, 100  # that are read: a session's start must not read more the longer a run gets
 MOST_LONG = 5  # events with a longer one that are read for a packet
@@ -149,10 +148,7 @@ class Log:
 
     def stream(self) -> Iterator[Recorded]:
         """Yield every event in `(seq, id)` order."""
-        cursor = self.connection.execute(f"{READ} ORDER BY seq, id")
-        while rows := cursor.fetchmany(BATCH):
-            payloads = parse_payloads([row[8] for row in rows]) if all(map(encoding.is_typed, rows)) else None
-            yield from map(decode_row, rows) if payloads is None else map(encoding.recorded_of, rows, payloads)
+        return map(decode_row, self.connection.execute(f"{READ} ORDER BY seq, id"))
 
     def newest_by(self, client: str | None) -> Iterator[Recorded]:
         """Yield those of the newest events that a client caused, newest first; no other payload is read."""
@@ -225,13 +221,14 @@ class Log:
         starts = "SELECT seq, session_id FROM event INDEXED BY event_session WHERE type = 'session_started'"
         starts = f"SELECT 1 AS seq, NULL AS session_id UNION ALL {starts} ORDER BY seq"  # the run's own, and sessions'
         next_to = "after.seq = start.seq + 1 AND after.session_id IS start.session_id AND type = 'checkout_recorded'"
-        question = f"SELECT payload FROM ({starts}) start CROSS JOIN event after ON {next_to} WHERE payload IS NOT NULL"
-        rows = self.connection.execute(question)
-        while found := rows.fetchmany(FEW):
-            for event in parse_payloads([payload for (payload,) in found]) or []:
-                branch = event.get("branch")
-                if event.get("has_run") is True and isinstance(branch, str) and branch != besides:
-                    return branch
+        rows = self.connection.execute(
+            f"SELECT payload FROM ({starts}) start CROSS JOIN event after ON {next_to} WHERE typeof(payload) = 'text'"
+        )
+        for (payload,) in rows:
+            event = parse_payload(payload) or {}
+            branch = event.get("branch")
+            if event.get("has_run") is True and isinstance(branch, str) and branch != besides:
+                return branch
         return None
 
     def machine_of(self, writer: str) -> str | None:
@@ -299,16 +296,3 @@ def make_row(draft: Draft, event: dict[str, Any], heads: list[tuple[int, bytes]]
     )
     row = (*envelope, b"".join(parents), salt, payload, None)
     return (*row, encoding.compute_hash(row))
-
-
-def parse_payloads(texts: list[str]) -> list[Any] | None:
-    """Parse payloads; None if one of them is not a JSON object, or is redacted."""
-    # A random mark separates the payloads: two that are not JSON might be JSON together.
-    mark = os.urandom(8).hex()
-    try:
-        values = loads("[" + f',"{mark}",'.join(texts) + "]")
-    except (TypeError, ValueError, RecursionError):
-        return None
-    payloads: list[Any] = values[::2]
-    is_right = values[1::2] == [mark] * (len(texts) - 1) and list(map(type, payloads)) == [dict] * len(texts)
-    return payloads if is_right else None

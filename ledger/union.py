@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     Position = tuple[Any, Any]  # seq and id
 
 _position = itemgetter(SEQ, ID)
-(IDS,) = [text for text in statements(FORMAT_1) if text.startswith("CREATE UNIQUE INDEX event_id ")]
-(ID_IS_NEW,) = [text for text in statements(FORMAT_1) if text.startswith("CREATE TRIGGER event_id_is_new")]
 OTHER_CONTENT = "the log has another event with its id"
 OTHER_RUN = "it is the first event of another run"
 HINT_VERIFY_EACH = "run `faber-ledger verify` on each of the logs"
@@ -260,23 +258,15 @@ def hash_in(log: Log, name: str) -> bytes | None:
 def insert_rows(log: Log, rows: Iterable[Row]) -> None:
     """Insert rows that a log lacks in its open transaction, and find its heads again.
 
-    For a log without events, each row comes before its children, and `rows` looks up no id in the log. All rows or
-    none: raises sqlite3.Error, and the transaction is as it was, or gone, since SQLite rolls it back if the disk is
-    full or fails.
+    All rows or none: raises sqlite3.Error, and the transaction is as it was, or gone, since SQLite rolls it back if the
+    disk is full or fails.
     """
     log.connection.execute("SAVEPOINT insert_rows")
     try:
-        newest, rows = max(log.heads(), default=None), iter(rows)
-        first = next(rows, None)
-        rows = itertools.chain([] if first is None else [first], rows)
-        if newest is None:
-            # Made at the end, this index takes a fraction of the time. A union of files keeps it: git stores less of
-            # pages in the order that appends leave them in. SQLite refuses it while another statement is open on this
-            # connection: `rows` must not have begun to read the log.
-            log.connection.execute("DROP INDEX event_id")
-            _fill(log, rows)
-            log.connection.execute(IDS)
-        elif first is not None and first[SEQ] >= newest[0]:
+        rows = iter(rows)
+        first, newest = [*itertools.islice(rows, 1)], max([seq for seq, _ in log.heads()], default=0)
+        rows = itertools.chain(first, rows)
+        if first and first[0][SEQ] >= newest:
             _fill(log, rows)  # as nearly always after a pull: no event of the log has one of these as its parent
         else:
             log.connection.executemany(INSERT, rows)
@@ -306,11 +296,7 @@ def _fill(log: Log, rows: Iterable[Row]) -> int:
             _pass(heads, row[0], row[PARENTS], row[HASH])
             yield row
 
-    # This trigger takes half the time of many rows, and only stops an `INSERT OR REPLACE`: for a plain `INSERT` the
-    # index refuses a known id. No other process sees the log without the trigger: all of this is one transaction.
-    log.connection.execute("DROP TRIGGER event_id_is_new")
     count = log.connection.executemany(INSERT, pass_each()).rowcount
-    log.connection.execute(ID_IS_NEW)
     log.set_heads([(seq, digest) for digest, seq in heads.items()])
     return count
 

@@ -29,15 +29,6 @@ HINT_NEWEST = (
     "run `faber-ledger project RUN --rebuild`, which sets the log aside and makes it again from what passes of it and"
     " of the published files"
 )
-FORGED = "odd_redaction"
-UNEXPLAINED = "payload_gone"
-NOTES = frozenset(
-    [
-        *(FORGED, UNEXPLAINED, "unknown_shape", "torn_version", "in_conflict", "unredacted_version"),
-        *("unredacted_ref", "purged_ref", "remote_silent", "not_absorbed", "not_pulled", "not_published"),
-        *("not_in_tree", "waiting", "set_aside", "foreign_run"),
-    ]
-)
 HINT_UPGRADE = "nothing is lost; upgrade faber-ledger on this machine to have it checked and shown"
 DOUBLES = "SELECT id FROM event NOT INDEXED GROUP BY id HAVING count(*) > 1"
 HINT_FIND_COPY = (
@@ -49,17 +40,16 @@ TIED = "2nd reference to page"  # SQLite's words: to walk such a file may never 
 
 
 class LogProblem(NamedTuple):
-    """One problem: its kind, the event (None: the log itself), what is wrong, and what to do."""
+    """One problem: its kind, the event (None: the log itself), what is wrong, and what to do.
+
+    The log is intact despite a note.
+    """
 
     kind: str
     event: str | None
     what: str
     hint: str
-
-    @property
-    def is_note(self) -> bool:
-        """Return whether the log is intact despite it."""
-        return self.kind in NOTES
+    is_note: bool = False
 
 
 def name_of(identity: object) -> str:
@@ -142,7 +132,7 @@ def _payload_problems(one: Examined, name: str) -> Iterator[LogProblem]:
         yield LogProblem("payload", name, f"its payload cannot be used: {one.dropped}", HINT_NEWEST)
     elif one.fault is None and payload is not None and not is_known(kind, version):
         what = f"its shape ({kind}, version {version}) is not known to this program"
-        yield LogProblem("unknown_shape", name, what, HINT_UPGRADE)
+        yield LogProblem("unknown_shape", name, what, HINT_UPGRADE, is_note=True)
 
 
 def _head_problems(
@@ -165,11 +155,13 @@ def _redaction_findings(connection: sqlite3.Connection) -> Iterator[LogProblem]:
     redacted = effective_redactions(connection)
     for name, kind, payload in connection.execute(f"SELECT id, type, payload FROM event WHERE type IN {KINDS}"):
         if payload is not None and redaction_of(str(name), str(kind), "", payload) is None:
-            yield LogProblem(FORGED, name_of(name), "it has another form, and no effect", HINT_GONE)
+            what = "it has another form, and no effect"
+            yield LogProblem("odd_redaction", name_of(name), what, HINT_GONE, is_note=True)
     gone = "payload IS NULL AND salt IS NULL AND payload_hash IS NOT NULL"  # other rows are reported already
     for (name,) in connection.execute(f"SELECT id FROM event WHERE {gone} ORDER BY seq, id"):
         if name not in redacted:
-            yield LogProblem(UNEXPLAINED, name_of(name), "its payload is gone, and no redaction says so", HINT_GONE)
+            what = "its payload is gone, and no redaction says so"
+            yield LogProblem("payload_gone", name_of(name), what, HINT_GONE, is_note=True)
     for row in rows_to_strip(connection):
         hint = f"run `faber-ledger redact {quote(str(row[ID]))} --yes`, which finishes the redaction"
         what = f"event {redacted[row[ID]].id} redacts it, and its payload is here"

@@ -132,8 +132,8 @@ def adopt_sessions(run: Run, folded: Blocks, found: Blocks) -> list[Draft]:
 def list_adoptable(folded: Blocks, found: Blocks) -> list[Entry]:
     """List the entries of `found` to take over: of sessions that another tool wrote.
 
-    `folded` are the blocks that the log gives. One that began while a session of this machine was open is that session,
-    and one that was redacted stays so: they add nothing.
+    `folded` are the blocks that the log gives. An entry that began during a session of this machine, or that was
+    redacted, is skipped.
     """
     unknown = list_unknown(folded, found)
     if not unknown:

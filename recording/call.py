@@ -344,7 +344,7 @@ def checkout_at_end(run: Run) -> Checkout | None:
 
     paths = WorkTreeQuery(run.root, tree.top, may_filter=may_name_filters(tree)).find_uncommitted()
     if not paths:
-        return {**found, "uncommitted": None if paths is None else False}
+        return found
     from faber_ledger.files.text import one_line
     from faber_ledger.recording.secrets.mask import mask_text
 

@@ -11,7 +11,7 @@ import os
 import time
 
 from faber_ledger.ledger.clock import LATEST, is_event_id
-from faber_ledger.ledger.disk import OWN, FileRefused, is_hex_id, make_private, open_regular, remove
+from faber_ledger.ledger.disk import OWN, FileRefused, is_hex_id, open_regular, remove
 from faber_ledger.ledger.encoding import dumps, loads
 from faber_ledger.ledger.event_types import ENVIRONMENT, EVENT_TYPES, has_required
 from faber_ledger.recording.call import HOOKS
@@ -189,7 +189,6 @@ def _put(folder: str, arrival: Arrival | LeftFacts) -> InboxFile:
     descriptor = os.open(path + UNFINISHED, flags, OWN)
     try:
         _lock(descriptor)
-        make_private(descriptor, path)
         left = memoryview(dumps(arrival).encode("utf-8", "surrogatepass"))
         while left:
             left = left[os.write(descriptor, left) :]

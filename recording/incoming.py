@@ -371,9 +371,9 @@ def find_session(view: View, caller: Caller, seen: SeenClient | None) -> str | N
        started in this clone, unless the latter began after the client's last delivery.
     """
     starts = [start for start in view.log.starts_of(caller["client"]) if start["writer"] == caller["writer"]]
-    same = [start for start in starts if caller["pid"] is not None and sessions.pid_of(start) == caller["pid"]]
+    same = [start for start in starts if caller["pid"] is not None and dict(start["event"]).get("pid") == caller["pid"]]
     if starts:
-        return sessions.session_id_of((same or starts)[0])
+        return sessions.session_of((same or starts)[0])
     if caller["client"] is None:
         current = current_session(view.blocks)
         start = view.log.start_of(current) if current is not None else None

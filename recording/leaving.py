@@ -36,12 +36,13 @@ def follow_client(
     """Note that a client's newest session is on a run, after ending what it has left open on another run.
 
     `seen` is what this clone knew of the client before; `is_new` says whether the session begins now. If the other run
-    is locked for too long, that is a warning.
+    is locked for too long, that is a warning, and the client's next delivery tries both again.
     """
     if client is None:
         return
-    if seen is not None and seen.run_id not in (None, run.run_id):
-        leave_run(run.root, seen, pid, at, warn, BUSY_SECONDS)
+    has_left = seen is not None and seen.run_id not in (None, run.run_id)
+    if seen is not None and has_left and not leave_run(run.root, seen, pid, at, warn, BUSY_SECONDS):
+        return
     if is_new or seen is None or seen.run_id != run.run_id:
         note_session(run.root, client, pid, run.run_id, at)
 

@@ -75,7 +75,7 @@ class View:
 
     def unanswered_session(self, client: str | None) -> str | None:
         """Return a client's newest session if the hook of its start was found dead, else None."""
-        newest = [session_id_of(start) for start in self.log.starts_of(client)[:1]]
+        newest = [session_of(start) for start in self.log.starts_of(client)[:1]]
         return newest[0] if newest and newest[0] in self.unanswered else None
 
     def last_delivery(self, client: str | None) -> tuple[Recorded, Delivery] | None:
@@ -205,7 +205,7 @@ def is_own_session(view: View, caller: Caller) -> bool:
     if start is None or caller["client"] is None:
         return False
     is_of_client = (start["client"], start["writer"]) == (caller["client"], caller["writer"])
-    return is_of_client and may_be_same(pid_of(start), caller["pid"])
+    return is_of_client and may_be_same(dict(start["event"]).get("pid"), caller["pid"])
 
 
 def session_to_load_into(view: View, caller: Caller, *, is_start: bool) -> str | None:
@@ -257,7 +257,7 @@ def uncompacted_session(view: View, caller: Caller) -> str | None:
     """Return this client's session that its last PreCompact ended, if no start and no compaction followed."""
     client = caller["client"]
     end = uncompacted_end(view.log, client, caller["writer"], caller["pid"]) if client is not None else None
-    return session_ended_by(end) if end is not None else None
+    return session_of(end) if end is not None else None
 
 
 def uncompacted_end(log: Log, client: str | None, writer: str, pid: str | None = None) -> Recorded | None:
@@ -277,27 +277,15 @@ def uncompacted_end(log: Log, client: str | None, writer: str, pid: str | None =
     return None
 
 
-def session_ended_by(recorded: Recorded) -> str | None:
-    """Return the session that an event ended; None if it ended none."""
-    event = recorded["event"]
-    return event["session_id"] if event["type"] == "session_ended" else None
+def session_of(recorded: Recorded) -> str | None:
+    """Return the session that an event is about; None for one of the run."""
+    found = dict(recorded["event"]).get("session_id")
+    return found if isinstance(found, str) else None
 
 
 def may_be_same(one: object, other: object) -> bool:
     """Return whether two names may be of the same client, process or machine: None is an unknown one."""
     return one is None or other is None or one == other
-
-
-def pid_of(start: Recorded) -> str | None:
-    """Return the process that a session's start names."""
-    event = start["event"]
-    return event.get("pid") if event["type"] == "session_started" else None
-
-
-def session_id_of(start: Recorded) -> str | None:
-    """Return the session that a start began."""
-    event = start["event"]
-    return event["session_id"] if event["type"] == "session_started" else None
 
 
 NEWEST_SESSIONS = 8  # of a run, that are asked where they ran

@@ -233,11 +233,12 @@ def _first_recorded(run: Run, default: str | None, log: Log | None) -> list[str]
         first = log.first_branch(besides=default)
         return [first] if first is not None else []
     from faber_ledger.ledger.file import sqlite3  # only where nothing else says the branch
+    from faber_ledger.ledger.foreign import open_untrusted
     from faber_ledger.ledger.log import Log as OpenLog
 
-    for path in (run.log_path, run.ledger_path):
+    for opened, path in ((OpenLog.read, run.log_path), (open_untrusted, run.ledger_path)):
         try:
-            with OpenLog.read(path) as found:
+            with opened(path) as found:
                 first = found.first_branch(besides=default)
                 return [first] if first is not None else []
         except (LedgerError, OSError, UnicodeDecodeError, sqlite3.Error):

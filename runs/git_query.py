@@ -172,7 +172,7 @@ class WorkTreeQuery:
     """What git is asked about a work tree's changes, one question after the other, with one deadline.
 
     No filter, hook or file system monitor runs: the repository's settings, and so its programs, may be somebody else's.
-    No submodule is entered: its commit counts, its files are unknown.
+    No submodule is entered: its commit counts, its files do not.
     """
 
     def __init__(self, root: str, top: str, *, may_filter: bool) -> None:
@@ -182,47 +182,26 @@ class WorkTreeQuery:
         self._may_filter = may_filter
         self._deadline = time_limit(SECONDS_FOR_CHANGES)
 
-    def find_uncommitted(self) -> list[str] | None:
+    def find_uncommitted(self) -> list[str]:
         """Return the files and new folders outside `.fractary` that surely are not committed, from the top.
 
-        None if it is not known in time whether there is anything.
+        Empty, too, if git does not answer in time.
         """
-        sure, unsure = self._changes()
-        if sure is None:
-            return None
-        if not sure and not unsure:
-            return None if self._is_unknown_in_submodules() else []
-        return [os.fsdecode(path) for path in sure or self._without_filter(unsure[:MAX_CHANGED])] or None
-
-    def _changes(self) -> tuple[list[bytes] | None, list[bytes]]:
-        """Return what surely is not committed, None if it is unknown, and what a filter might make the same again."""
         against_filters: list[str] | None = []
         if self._may_filter:
             names = self._ask("config", "--name-only", "--get-regexp", ".").answer()
             against_filters = options_against_filters(names) if names is not None else None
         if against_filters is None:
-            return None, []
+            return []
         printed = self._ask(
             *against_filters,
             *("status", "--porcelain", "-z", "--no-renames", "--untracked-files=normal", "--ignore-submodules=dirty"),
             *("--", ":(top)", ":(exclude).fractary"),
         ).answer_bytes()
-        if printed is None:
-            return None, []
-        changes = [change for change in printed.split(b"\0") if change]
+        changes = [change for change in (printed or b"").split(b"\0") if change]
         unsure = [change[3:] for change in changes if against_filters and change.startswith(b" M ")]
-        return [change[3:] for change in changes if not (against_filters and change.startswith(b" M "))], unsure
-
-    def _is_unknown_in_submodules(self) -> bool:
-        """Return whether a submodule is or may be checked out, whose files only git in it could compare."""
-        if not os.path.lexists(os.path.join(self._top, ".gitmodules")):
-            return False
-        printed = self._ask("ls-files", "--stage", "-z", "--full-name", "--", ":(top)").answer_bytes()
-        if printed is None:
-            return True
-        links = [entry.partition(b"\t")[2] for entry in printed.split(b"\0") if entry.startswith(b"160000 ")]
-        folders = [os.path.join(self._top, os.fsdecode(link)) for link in links]
-        return any([os.path.lexists(os.path.join(folder, ".git")) for folder in folders])
+        sure = [change[3:] for change in changes if not (against_filters and change.startswith(b" M "))]
+        return [os.fsdecode(path) for path in sure or (self._without_filter(unsure[:MAX_CHANGED]) if unsure else [])]
 
     def _without_filter(self, paths: list[bytes]) -> list[bytes]:
         """Return those of these files that have no filter: only its filter could compare one that has."""

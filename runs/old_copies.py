@@ -8,37 +8,25 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING, disk
+from faber_ledger.ledger import BACKUP_ENDING, disk
 from faber_ledger.ledger.disk import OURS, FileRefused, read_regular
 from faber_ledger.ledger.log import Log
 from faber_ledger.runs.kept_summaries import remove_redacted_summaries
 from faber_ledger.runs.layouts import find_run
-from faber_ledger.runs.run import (
-    COPY_ENDINGS,
-    LARGEST_STATE,
-    STATE_BACKUP,
-    STRIPPED,
-    UNFINISHED_ENDINGS,
-    Run,
-    with_suffix,
-)
+from faber_ledger.runs.run import LARGEST_STATE, STATE, STATE_BACKUP, STRIPPED, Run, with_suffix
 from faber_ledger.runs.state_file import read_state_copy, state_copy_path
 
 # How the names of our copies begin and end. `state.backup.json` is FABER's own name (AGENT, RELOAD), and
 # `state.json.tmp` belongs to another tool, which may be about to rename it.
-COPIES = (
-    ("ledger", (*COPY_ENDINGS, *[ending + JOURNAL_ENDING for ending in UNFINISHED_ENDINGS])),
-    ("state", (BACKUP_ENDING, f"{BACKUP_ENDING}.tmp")),
-    (".state", (OURS,)),
-    (".ledger", (OURS,)),
-)
+COPIES = (("state", BACKUP_ENDING), (".state", OURS), (".ledger", OURS))
 
 
 def old_copies(run: Run) -> list[str]:
     """Return the old copies of a run's files: in its folders, and beside its log."""
     tree = find_run(run.root, run.run_id) if run.is_kept else run  # git leaves what it ignores
     found = [path for one in (Run(run.root, run.run_id, run.private_folder), tree) for path in _copies_of(one)]
-    return found + _outdated_state(run)
+    unfinished = os.path.join(run.private_folder, f"{STATE}.tmp")  # by a killed writer of the state's copy
+    return [*found, *_outdated_state(run), *([unfinished] if os.path.lexists(unfinished) else [])]
 
 
 def _outdated_state(run: Run) -> list[str]:

@@ -43,8 +43,6 @@ METADATA = "metadata.json"
 RUN_FILES = (STATE, LEDGER)
 SETTINGS = "ledger.json"
 STATE_BACKUP = "state.backup.json"  # FABER's name for it (AGENT, RELOAD)
-UNFINISHED_ENDINGS = (".tmp",)  # a killed writer leaves such files
-COPY_ENDINGS = (BACKUP_ENDING, *UNFINISHED_ENDINGS)
 
 # What this clone keeps of a run in its private folder, where no checkout reaches.
 LOG = "log.db"

@@ -337,7 +337,7 @@ def forget_checkpoints(run: Run) -> None:
 
 
 def shape_of(file: int | str) -> list[int] | None:
-    """Return what tells whether a file, open or by its path, is the one that was seen; None if there is none."""
+    """Return the inode, size and times of a file, open or by its path; None if there is none."""
     try:
         found = os.stat(file, follow_symlinks=False) if isinstance(file, str) else os.fstat(file)
     except OSError:

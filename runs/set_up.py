@@ -42,10 +42,7 @@ def line_to_set_up(root: str) -> str | None:
 
 
 def line_to_agree(root: str) -> str | None:
-    """Return what a start tells the user of a clone that has not agreed to send its ledgers, and note that it was told.
-
-    None if it has agreed, or was told before.
-    """
+    """Return the hint to agree to sending, once per clone; None if it has agreed."""
     if not note_set_up_checked(root) or os.path.lexists(path_in_clone(root, CONSENT) or ""):
         return None
     return f"this clone sends and fetches no ledgers: run {AGREE} to let it"

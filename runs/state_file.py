@@ -8,11 +8,11 @@ from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.disk import FileRefused, FileTooLarge, folder_around, read_regular, read_text
 from faber_ledger.ledger.errors import ForeignState, LedgerError, StateInvalid, StateMissing, StateRefused
-from faber_ledger.projections.fold import NAMES
 from faber_ledger.runs.clone import is_behind_link
 from faber_ledger.runs.layouts import keep_place
 from faber_ledger.runs.progress import STATUSES
 from faber_ledger.runs.run import LARGEST_STATE, STATE, common_directory
+from faber_ledger.runs.seen import shape_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def read_state(run: Run) -> JsonText:
     return parse_state(run, read_bytes(run))
 
 
-_looked_at: dict[str, tuple[tuple[int, int, int] | None, JsonText]] = {}  # at most one, since it may be large
+_looked_at: dict[str, tuple[list[int] | None, JsonText]] = {}  # at most one, since it may be large
 
 
 def look_at_state(run: Run, limit: int = LARGEST_STATE) -> JsonText:
@@ -44,12 +44,12 @@ def look_at_state(run: Run, limit: int = LARGEST_STATE) -> JsonText:
 
     Raises as `read_state`, and StateRefused for one of more than `limit` bytes.
     """
-    version = version_of(run.state_path)
+    shape = shape_of(run.state_path)
     before, document = _looked_at.get(run.state_path, (None, None))
-    if document is None or version is None or version != before:
+    if document is None or shape is None or shape != before:
         document = parse_state(run, read_bytes(run, limit=limit))
         _looked_at.clear()
-        _looked_at[run.state_path] = (version, document)
+        _looked_at[run.state_path] = (shape, document)
     return document
 
 
@@ -58,15 +58,6 @@ def take_looked_at(run: Run, content: bytes) -> JsonText | None:
     _, document = _looked_at.pop(run.state_path, (None, None))
     _looked_at.clear()
     return document if document is not None and document.text.encode() == content else None
-
-
-def version_of(path: str) -> tuple[int, int, int] | None:
-    """Return what differs after each rewrite of a file, None if there is none; costs one system call."""
-    try:
-        status = os.stat(path, follow_symlinks=False)
-    except OSError:
-        return None
-    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def check_required(run: Run, state: dict[str, Any]) -> None:
@@ -209,7 +200,7 @@ def _from_log(run: Run) -> str | None:
 def parse_state(run: Run, content: bytes) -> JsonText:
     """Decode a state; raises StateInvalid if it is not a JSON object, or is another run's."""
     try:
-        document = JsonText(content.decode(), NAMES)
+        document = JsonText(content.decode())
     except UnicodeDecodeError as error:
         raise _invalid(run, f"not UTF-8 at byte {error.start}") from error
     except ValueError as error:

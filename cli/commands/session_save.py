@@ -113,7 +113,7 @@ def _session_to_end(recording: Recording, caller: Caller, reason: Reason) -> str
     is_finished = recording.state.get("status") in FINISHED
     if is_finished and not is_last_heard(end, seen_client(recording.run.root, caller["client"])):
         return None
-    return sessions.session_ended_by(end)
+    return sessions.session_of(end)
 
 
 def _show_nothing_to_end(run: Run, recording: Recording, is_written: bool, as_json: bool) -> None:

@@ -42,12 +42,12 @@ def verify(run: str | None, every: bool, with_git: bool, as_json: bool) -> int:
     for name, paths in paths_in_conflict(find_root(os.getcwd())).items():
         if name in found:
             what = f"a merge has stopped at {' and '.join(paths)}"
-            found[name].append(LogProblem("in_conflict", None, what, "run `faber-ledger resolve`"))
+            found[name].append(LogProblem("in_conflict", None, what, "run `faber-ledger resolve`", is_note=True))
     anchors = _all_anchors(runs, found) if with_git and runs else {}
     show(
         {
             "runs": [
-                {"run_id": run_id, "findings": [_data(item) for item in items]}
+                {"run_id": run_id, "findings": [item._asdict() for item in items]}
                 | ({"anchors": anchors.get(run_id, [])} if with_git else {})
                 for run_id, items in found.items()
             ]
@@ -98,10 +98,6 @@ def _anchor_lines(run_id: str, anchors: list[str] | None) -> Iterator[str]:
         yield f"{compared}: events unknown to all of these cannot be detected as missing"
     elif anchors is not None:
         yield f"{run_id}: nothing outside the file to compare it with: missing events cannot be detected"
-
-
-def _data(finding: LogProblem) -> dict[str, object]:
-    return {**finding._asdict(), "is_note": finding.is_note}
 
 
 def _lines(run_id: str, items: list[LogProblem]) -> Iterator[str]:

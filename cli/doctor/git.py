@@ -22,13 +22,12 @@ from faber_ledger.runs.kept import runs_here
 from faber_ledger.runs.log import has_log
 from faber_ledger.runs.ownership import describe_unused
 from faber_ledger.runs.publish import carries_refs
-from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, COPY_ENDINGS, LOGS
+from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, LOGS
 from faber_ledger.runs.sent import Sent
 
 GIT_ONLY = "run `faber-ledger init --git-only`, as each clone needs it"
-COPIES = "|".join([re.escape(ending) for ending in COPY_ENDINGS])
 MUST_STAY = re.compile(
-    rf"(?:^|/)(?:state(?:-[^/]*)?\.backup\.json|[^/]*(?:\.lock|{JOURNAL_ENDING}|-wal|-shm|{COPIES}))$"
+    rf"(?:^|/)(?:state(?:-[^/]*)?\.backup\.json|[^/]*(?:\.lock|{JOURNAL_ENDING}|-wal|-shm|\.backup|\.tmp))$"
     rf"|^{re.escape(LOGS)}/|^\.fractary/faber/(?:writer$|worktrees\.json)",
     re.IGNORECASE,  # as some file systems do
 )

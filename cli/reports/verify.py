@@ -72,7 +72,7 @@ def run_findings(run: Run, *, is_one_of_many: bool) -> list[LogProblem]:
 def _not_in_tree(run: Run) -> LogProblem:
     what = "not in this work tree: the log of this clone was verified"
     hint = f"check its branch out; where that is gone, `faber-ledger run resume {run.run_id}` brings its files here"
-    return LogProblem("not_in_tree", None, what, hint)
+    return LogProblem("not_in_tree", None, what, hint, is_note=True)
 
 
 def _beside(run: Run, note: TreeNote) -> Iterator[LogProblem]:
@@ -81,19 +81,17 @@ def _beside(run: Run, note: TreeNote) -> Iterator[LogProblem]:
     if waiting:
         verb = "lack a parent, and wait" if waiting > 1 else "lacks a parent, and waits"
         what = f"{events_shown(waiting)} of the file {verb} outside the log"
-        yield LogProblem("waiting", None, what, "pull or merge the branch that has it: they enter with it")
+        hint = "pull or merge the branch that has it: they enter with it"
+        yield LogProblem("waiting", None, what, hint, is_note=True)
     if note.barred == seen.FOREIGN:
         what = f"{run.shown(run.ledger_path)} is the ledger of another run, and is left as it is"
-        yield LogProblem(
-            "foreign_run",
-            None,
-            what,
-            f"check out a commit that has its own, or remove the file and run `faber-ledger project {run.run_id}`",
-        )
+        hint = f"check out a commit that has its own, or remove the file and run `faber-ledger project {run.run_id}`"
+        yield LogProblem("foreign_run", None, what, hint, is_note=True)
     aside = [path for path in list_set_aside(run.root) if is_of(run, path)]
     if aside:
         what = f"{plural(len(aside), 'file')} with what did not enter the log, or was redacted elsewhere, set aside"
-        yield LogProblem("set_aside", None, what, f"look at it, or leave it: it is kept for 30 days; {aside[-1]}")
+        hint = f"look at it, or leave it: it is kept for 30 days; {aside[-1]}"
+        yield LogProblem("set_aside", None, what, hint, is_note=True)
 
 
 def _has_all_rows(path: str, log: Log) -> bool:
@@ -126,7 +124,7 @@ def _published_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
     if why is not None:
         if lacked:
             what = f"{events_of_log_are(lacked)} not in {run.shown(run.ledger_path)}: {why}"
-            yield LogProblem("not_published", None, what, publishing_hint(run, note))
+            yield LogProblem("not_published", None, what, publishing_hint(run, note), is_note=True)
         if problem is None:
             return
     elif not is_complete:
@@ -257,4 +255,4 @@ class Anchors:
             self.findings.append(LogProblem("missing_event", name, f"{where} has it, and the log does not", hint))
 
     def _note(self, kind: str, what: str, hint: str = UNKNOWN) -> None:
-        self.findings.append(LogProblem(kind, None, what, hint))
+        self.findings.append(LogProblem(kind, None, what, hint, is_note=True))

@@ -22,7 +22,7 @@ STAYS = (
     f"*{BACKUP_ENDING}",
     "*.lock",
     f"*{JOURNAL_ENDING}",
-    *[f"*{ending}" for ending in run.UNFINISHED_ENDINGS],
+    "*.tmp",
     "/faber/logs/",
     "/faber/writer",
     "/faber/worktrees.json*",

@@ -74,7 +74,8 @@ class RemoteHeads:
                 self.heads = remote.heads()
         except GitFailed as error:
             what = f"{remote.name} does not answer, so what its refs reach is not known: {error.message}"
-            self.problem = LogProblem("remote_silent", None, what, error.hint or "run the command again")
+            hint = error.hint or "run the command again"
+            self.problem = LogProblem("remote_silent", None, what, hint, is_note=True)
 
 
 class RefVersions:
@@ -107,7 +108,7 @@ class RefVersions:
             if not commits:
                 what = f"{where} has commits that are not here (at {tip[:12]}): what it reaches is not known"
                 hint = f"run `faber-ledger sync {self.run.run_id}`"
-                self.findings.append(LogProblem("not_absorbed", None, what, hint))
+                self.findings.append(LogProblem("not_absorbed", None, what, hint, is_note=True))
                 continue
             self._read(where, [one for one in commits if one not in self._held])
             reaching[where] = set[str]().union(*[self._held[one] for one in commits])
@@ -141,8 +142,8 @@ class RefVersions:
                     act = (
                         f"run `faber-ledger sync {self.run.run_id}`, which replaces the ref where the remote allows it"
                     )
-                yield LogProblem("unredacted_ref", None, what, f"{act}; {HOST}")
+                yield LogProblem("unredacted_ref", None, what, f"{act}; {HOST}", is_note=True)
         if is_all and not any(reaching.values()):
             places = f"here or at {remote.name}" if remote.heads is not None else "here"
             what = f"no ref {places} reaches the payload of {events_shown(len(self._gone))} redacted by now"
-            yield LogProblem("purged_ref", None, what, HOST)
+            yield LogProblem("purged_ref", None, what, HOST, is_note=True)

@@ -110,10 +110,10 @@ def _reconstituted(event: dict[str, Any]) -> str:
 def _checkout(event: dict[str, Any]) -> str:
     without = "" if event["has_run"] else ", without the run's files"
     when = "end" if event["is_end"] else "start"
-    return f"{event['branch'] or 'no branch'} checked out at the {when}{without}{WORK[event['uncommitted']]}"
+    work = ", with uncommitted changes" if event["uncommitted"] else ""
+    return f"{event['branch'] or 'no branch'} checked out at the {when}{without}{work}"
 
 
-WORK = {True: ", with uncommitted changes", False: "", None: ""}
 REASONS = {"repeated": "the same delivery arrived twice", "subagent": "it is about a subagent"}
 TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "run_started": lambda one: (

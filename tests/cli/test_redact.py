@@ -61,14 +61,13 @@ def assert_sound(project: Project, code: int = 0) -> None:
 
 
 def test_a_redacted_note_is_in_no_file_of_the_clone(project: Project, tmp_path: Path) -> None:
-    for name in ("state.json.backup", "state.json.broken.backup", "state.backup.json", "ledger.db.backup"):
-        (project.run / name).write_text(SECRET)
-    for name in ("ledger.db.tmp", "state.json.backup.tmp"):
+    for name in ("state.json.backup", "state.json.broken.backup", "state.backup.json"):
         (project.run / name).write_text(SECRET)
     for name in (".state.json.0123456789abcdef.faber-ledger.tmp", ".state.json.backup.0123.faber-ledger.tmp"):
         (project.run / name).write_text(SECRET)
     mirror = project.root / ".git" / "faber-ledger" / "runs" / project.run_id
-    (mirror / "state.json.backup").write_text(SECRET)
+    for name in ("state.json.backup", "state.json.tmp"):
+        (mirror / name).write_text(SECRET)
     aside = project.root / ".git" / "faber-ledger" / "set-aside" / f"20260101T000000Z.{project.run_id}.1.json"
     aside.parent.mkdir(parents=True)
     delivery = json.dumps({"summary": f"the customer is {SECRET}, says Ada"})
@@ -245,7 +244,7 @@ def test_another_clone_that_pulls_the_redaction_loses_the_payload_everywhere(
     committed(project, "Redact")
     committed(other, "Its own work")
     pulled(other)
-    (other.run / "ledger.db.backup").write_text(SECRET)
+    (other.run / "state.json.broken.backup").write_text(SECRET)
     assert other.faber("seal").returncode == 0
     (aside,) = holders(other.root)
     assert aside.endswith(".redacted.rows.jsonl")

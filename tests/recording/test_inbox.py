@@ -397,14 +397,13 @@ def test_a_delivery_that_triggers_a_bug_each_time_holds_up_no_other(project: Pro
 
 
 SENT = """
-import fcntl, os, signal
+import os, signal, time
 from faber_ledger.cli import entry
-held = fcntl.flock
-def flock(descriptor, operation):
-    if not operation & fcntl.LOCK_NB:
-        os.kill(os.getpid(), getattr(signal, os.environ["ENDS"]))  # while it waits for the lock
-    return held(descriptor, operation)
-fcntl.flock = flock
+slept = time.sleep
+def sleep(seconds):
+    os.kill(os.getpid(), getattr(signal, os.environ["ENDS"]))  # while it waits for the lock
+    slept(seconds)
+time.sleep = sleep
 entry.main()
 """
 

@@ -61,6 +61,17 @@ def test_what_is_locked_is_left_at_the_next_delivery(first: Project, delivery: s
     assert first.state["sessions"]["current_session_id"] is None
 
 
+def test_a_load_that_meets_a_lock_leaves_the_rest_to_the_next_delivery(first: Project) -> None:
+    second = faber_starts(first, "second")
+    with first.lock_path.open("r+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = second.faber("session-load", env=IN_CLIENT)
+    assert f"the session on {first.run_id} was not ended" in done.stderr
+    assert seen(first).run_id == first.run_id
+    second.deliver(PRE, **ME)
+    assert reasons(first) == ["abandoned"]
+
+
 def test_a_load_does_not_change_since_when_the_client_is_there(first: Project) -> None:
     since = seen(first).session_at
     assert first.faber("session-load", env=IN_CLIENT).returncode in (0, 1)

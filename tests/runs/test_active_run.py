@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -106,6 +108,14 @@ def test_the_rule(case: dict[str, str], tmp_path: Path) -> None:
     else:
         assert "active file" not in (answer.message or "")
         assert "at work" not in (answer.message or "")
+
+
+def test_a_published_file_is_read_whatever_lock_it_has(tmp_path: Path) -> None:
+    case = next(case for case in CASES if "only in the record" in case["situation"])
+    project = prepare(tmp_path / "project", case)
+    with closing(sqlite3.connect(project.root / ".fractary/runs/run-a/ledger.db")) as holder:
+        holder.execute("BEGIN EXCLUSIVE")
+        assert "# FABER run run-a" in (project.deliver(START).packet or "")
 
 
 def prepare(root: Path, case: dict[str, str]) -> Project:
