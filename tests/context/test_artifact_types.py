@@ -487,15 +487,6 @@ def test_a_program_that_prints_too_much_or_fails_says_so() -> None:
 # Slash commands
 
 
-@pytest.mark.parametrize("kind", ["work_plugin", "skill"])
-def test_a_slash_command_is_left_to_the_agent(tmp_path: Path, kind: str) -> None:
-    loaded = given_by(around(tmp_path), kind, command="/fractary-work:issue-fetch {work_id}")
-    text = "/fractary-work:issue-fetch 258"
-    assert (loaded["content"], loaded["resolved"], loaded["is_deferred"], loaded["size_bytes"]) == (text, text, True, 0)
-    assert loaded["source"] == "/fractary-work:issue-fetch {work_id}"
-    assert loaded["sha256"] == hashlib.sha256(text.encode()).hexdigest()
-
-
 def test_a_mapped_program_is_run_without_the_commands_own_arguments(tmp_path: Path) -> None:
     surroundings = around(tmp_path)
     print_arguments = "import sys; print(*sys.argv[1:], sep='|')"
@@ -635,15 +626,6 @@ def test_while_a_mapped_program_runs_others_can_record(mine: Project) -> None:
     assert done.returncode == 0, done.stderr
     assert mine.types == ["run_adopted", "note_recorded", "session_started"]
     mine.assert_projected()
-
-
-def test_without_a_mapping_a_command_says_that_the_agent_is_asked(mine: Project) -> None:
-    env = {"XDG_CONFIG_HOME": str(mine.root.parent / "none")}
-    asked = "    Action: SKIP (deferred: the agent is asked to run it)\n"
-    assert asked in mine.faber("session-load", "--dry-run", env=env).stdout
-    done = mine.faber("session-load", env=env)
-    assert " - deferred: the agent is asked to run it\n" in done.stdout
-    assert "run `/fractary-work:issue-fetch 258`" in done.stdout
 
 
 # What is not text, and what must not be shown

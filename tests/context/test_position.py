@@ -107,16 +107,6 @@ def test_instructions_may_be_a_list_or_an_object(project: Project) -> None:
     assert '{"scope":"billing"}' in packet
 
 
-@pytest.mark.parametrize("granted", [{"granted": True}, {"status": "granted"}, {"status": "approved"}])
-def test_an_approval_that_was_granted_is_not_pending(project: Project, granted: dict[str, Any]) -> None:
-    waiting, done = {"phase": "release", "reason": "it is Friday"}, {"phase": "build", "reason": "costs", **granted}
-    packet = packet_of(project, pending_approvals=[done])
-    assert "Pending approval" not in packet
-    assert '"reason":"costs"' in packet
-    said = position_in(project, pending_approvals=[waiting, done])
-    assert "Pending approval (do not go on before it is given): release: it is Friday" in said
-
-
 def test_the_short_facts_of_the_position_are_not_in_the_state_again(project: Project) -> None:
     packet = packet_of(project, current_step="implement", artifacts={"pr_number": 7}, target="T" * 300)
     state = packet.partition("\nworkflow-state: ")[2].partition("\n\n")[0]

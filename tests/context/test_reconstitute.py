@@ -323,26 +323,9 @@ def test_json_is_the_whole_workflow_context(project: Project) -> None:
     whole(project)
     context = context_of(project)
     assert list(context) == [
-        "run_id",
-        "work_id",
-        "status",
-        "current_phase",
-        "current_step",
-        "artifacts",
-        "spec",
-        "issue",
-        "branch",
-        "events",
-        "session_history",
-        "session_summary",
-        "resuming_from_feedback",
-        "feedback_request",
-        "resume_point",
-        "older_decisions",
-        "work",
-        "notes",
-        "ledger_summaries",
-        "findings",
+        *("run_id", "work_id", "status", "current_phase", "current_step", "artifacts", "spec", "issue", "branch"),
+        *("events", "session_history", "session_summary", "resuming_from_feedback", "feedback_request"),
+        *("resume_point", "older_decisions", "work", "notes", "ledger_summaries", "findings"),
     ]
     assert context["issue"] == {
         "title": ISSUE["title"],

@@ -256,7 +256,10 @@ def test_a_file_that_is_not_a_ledger_is_published_over(opened: Project, breaks: 
     ("content", "said"),
     [
         (None, "Workflow configuration not found: fractary-faber:special"),
-        (b'{"critical_artifacts": {"always_load": {}}}', "is not a list"),
+        (b"{", "line 1 column 2"),
+        (b"[]", "not a JSON object"),
+        (b'{"critical_artifacts": []}', "critical_artifacts is not an object"),
+        (b'{"critical_artifacts": {"always_load": {}}}', "critical_artifacts.always_load is not a list"),
         (b'{"extends": "fractary-faber:special"}', "it extends itself"),
         (b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "cannot be used"),
     ],
@@ -270,6 +273,7 @@ def test_an_unusable_workflow_is_reported_with_the_position(project: Project, co
     assert answer.packet is not None
     problem, _, position = answer.packet.partition(f"# FABER run {RUN}")
     assert said in problem
+    assert "plugins/faber/config/workflows/special.json" in problem
     assert "Phase: build" in position
     assert len(project.history) == 1
     assert project.metadata["reload_count"] == 0  # nothing was reloaded
