@@ -65,15 +65,6 @@ def files_in(folder: Path) -> set[str]:
     return {file.as_posix() for file in found if "__pycache__" not in file.parts}
 
 
-def test_the_wheel_holds_one_package_and_nothing_else(wheel: Path, tmp_path: Path) -> None:
-    names = {name.name for name in unpack(wheel, tmp_path).iterdir()}
-    assert {re.sub(r"-.*\.", ".", name) for name in names} == {
-        "faber_ledger",
-        "faber_ledger.data",  # the hooks' launcher
-        "faber_ledger.dist-info",
-    }
-
-
 def test_the_wheel_ships_every_file_of_every_folder(wheel: Path, tmp_path: Path) -> None:
     package = unpack(wheel, tmp_path) / "faber_ledger"
     source = {f"{folder}/{file}" for folder, place in PLACES.items() for file in files_in(PROJECT / place)}
