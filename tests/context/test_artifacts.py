@@ -101,15 +101,6 @@ def test_requested_ids_override_the_trigger_but_not_a_condition() -> None:
     assert chosen(w, ["manual"], []) == ([], [])
 
 
-@pytest.mark.parametrize("condition", ["state.a <", "", 7, ["x"]])
-def test_a_condition_that_cannot_be_evaluated_is_reported_and_counts_as_false(condition: Any) -> None:
-    # RELOAD, Step 3: WARN "Cannot evaluate condition: ${condition_expr}"
-    w = workflow([], [artifact("c", condition=condition), artifact("without")])
-    part = {"state.a <": "\n   Not understood: its end", "": "\n   Not understood: its end"}.get(str(condition), "")
-    message = f"Cannot evaluate condition: {condition}\n   Artifact: c{part}"
-    assert chosen(w, ["manual"]) == (["without"], [message])
-
-
 @pytest.mark.parametrize(
     ("age", "recent"), [(0, True), (59, True), (60, True), (299, True), (300, False), (3600, False), (-1, False)]
 )

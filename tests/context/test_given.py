@@ -265,14 +265,15 @@ def test_a_dry_run_tells_all_that_the_load_would_do(project: Project) -> None:
     project.write("notes/a.md", "A.\n")
     workflow = json.loads((project.root / ".fractary/faber/workflows/own.json").read_text())
     unmet = {"id": "unmet", "type": "markdown", "path": "a.md", "condition": "work_id == 'x'"}
-    workflow["critical_artifacts"]["conditional_load"] = [unmet]
+    workflow["critical_artifacts"]["conditional_load"] = [unmet, {**unmet, "id": "odd", "condition": 7}]
     project.write(".fractary/faber/workflows/own.json", json.dumps(workflow))
     dry = project.faber("session-load", "--dry-run")
     assert dry.returncode == 0
     assert f"    Resolved: {project.root}/notes/a.md\n" in dry.stdout
     assert "    Action: SKIP (deferred: the agent is asked to run it)\n" in dry.stdout
     assert "Total: 2 artifacts (1 would be loaded, 1 skipped)\n" in dry.stdout
-    assert "Not selected, for their triggers, phase or condition: unmet\n" in dry.stdout
+    assert "Not selected, for their triggers, phase or condition: unmet, odd\n" in dry.stdout
+    assert "Cannot evaluate condition: 7\n" in dry.stderr
     real = project.faber("session-load", "--verbose").stdout
     assert "Artifacts loaded (1):\n" in real
     assert "Artifacts skipped (1):\n" in real

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from support.positions import position_of
 from support.project import PROTOCOL, RUN, Project
 
-from faber_ledger.context.markdown import wanted_sections
 from faber_ledger.context.outline import outline
 from faber_ledger.context.packet import END, pack
 from faber_ledger.files.text import clip, one_line, units
@@ -123,17 +122,6 @@ def test_no_artifact_is_left_out_without_being_named_or_counted(
     missing = [one for one in parts if one["artifact_id"] not in how]
     if missing:
         assert f"- … and {len(missing)} more, {sum(one['required'] for one in missing)} of them required: " in text
-
-
-@pytest.mark.parametrize("title", ["Acceptance tests", "3. Acceptance Criteria"])
-def test_criteria_may_be_called_tests(title: str) -> None:
-    filler = "- Detail that nobody needs at once.\n" * 60
-    criteria = f"## {title}\n\n- [ ] two phones show one list\n"
-    text = f"# Lists\n\n## Risks\n\n{filler}\n{criteria}\n## Notes\n\n{filler}"
-    shown, _ = outline(text, 900, len(text), kind="specification", phase="evaluate")
-    assert criteria in shown
-    assert "-131 Notes\n" in shown
-    assert wanted_sections(text)["acceptance_criteria"] == criteria.strip()
 
 
 # A long protocol and a long specification

@@ -18,17 +18,8 @@ from packaging.utils import canonicalize_name
 
 PROJECT = Path(__file__).parents[2]
 FOLDERS = [
-    "cli",
-    "context",
-    "files",
-    "hooks",
-    "ledger",
-    "migrations",
-    "postgres",
-    "projections",
-    "recording",
-    "runs",
-    "schemas",
+    *("cli", "context", "files", "hooks", "ledger", "migrations", "postgres", "projections"),
+    *("recording", "runs", "schemas"),
 ]
 PLACES = {folder: folder for folder in FOLDERS} | {"skills": "plugin/skills"}  # in the package and in the repository
 
