@@ -547,12 +547,8 @@ def mine(project: Project) -> Project:
     project.write(".fractary/faber/workflows/mine.json", json.dumps(WORKFLOW))
     project.write("notes/a.md", "x")
     project.change_state(workflow_id="mine", work_id="258")
-    home = Path(project.environment()["XDG_CONFIG_HOME"])
-    (home / "faber-ledger").mkdir(parents=True)
-    ran = project.root.parent / "ran"
-    code = f"open({str(ran)!r}, 'w'); print('The issue')"
-    mapped = {"/fractary-work:issue-fetch": [sys.executable, "-c", code, "{work_id}"]}
-    (home / "faber-ledger/config.json").write_text(json.dumps({"commands": mapped}))
+    code = f"open({str(project.root.parent / 'ran')!r}, 'w'); print('The issue')"
+    project.map_fetch(sys.executable, "-c", code, "{work_id}")
     return project
 
 
@@ -593,8 +589,7 @@ def test_a_dry_run_reports_a_mapped_program_that_cannot_be_run(mine: Project) ->
         ".fractary/faber/workflows/mine.json",
         json.dumps({"id": "mine", "critical_artifacts": {"always_load": [issue]}}),
     )
-    config = Path(mine.environment()["XDG_CONFIG_HOME"]) / "faber-ledger/config.json"
-    config.write_text(json.dumps({"commands": {"/fractary-work:issue-fetch": ["/nowhere/no-such-program"]}}))
+    mine.map_fetch("/nowhere/no-such-program")
     dry = mine.faber("session-load", "--dry-run").stdout
     assert message in dry
     assert "  ✗ issue\n" in dry
@@ -619,9 +614,7 @@ def test_an_unknown_placeholder_of_a_command_is_refused(mine: Project) -> None:
 
 def test_while_a_mapped_program_runs_others_can_record(mine: Project) -> None:
     note = f"import subprocess; subprocess.run([{str(COMMAND)!r}, 'note', 'add', 'meanwhile'], check=True)"
-    mapped = {"/fractary-work:issue-fetch": [sys.executable, "-c", note]}
-    config = Path(mine.environment()["XDG_CONFIG_HOME"]) / "faber-ledger/config.json"
-    config.write_text(json.dumps({"commands": mapped}))
+    mine.map_fetch(sys.executable, "-c", note)
     done = mine.faber("session-load")
     assert done.returncode == 0, done.stderr
     assert mine.types == ["run_adopted", "note_recorded", "session_started"]

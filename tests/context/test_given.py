@@ -133,9 +133,7 @@ def test_an_empty_answer_of_a_program_is_a_failure(project: Project) -> None:
     """As it is for reconstitute (session-manager-reload-reconstitution 15)."""
     ask = {"id": "issue", "type": "work_plugin", "command": "/fractary-work:issue-fetch 258"}
     with_artifacts(project, ask)
-    config = project.root.parent / f"home-{project.hostname}" / ".config/faber-ledger/config.json"
-    config.parent.mkdir(parents=True)
-    config.write_text(json.dumps({"commands": {"/fractary-work:issue-fetch": ["true"]}}))
+    project.map_fetch("true")
     done = project.faber("session-load")
     assert "Error: `true` failed: it printed nothing\n" in done.stderr
     assert project.in_context == []

@@ -173,7 +173,7 @@ def test_the_error_of_a_users_program_is_recorded_without_its_secrets(project: P
     workflow = json.dumps({"critical_artifacts": {"always_load": [issue]}})
     project.write(".fractary/faber/workflows/mine.json", workflow)
     project.change_state(workflow_id="mine")
-    map_program(project, f"import sys; sys.exit({SAID!r})")
+    project.map_fetch(sys.executable, "-c", f"import sys; sys.exit({SAID!r})")
     assert project.faber("session-load").returncode == 0
     (failed,) = project.of_type("artifact_failed")
     assert "log in with password: [masked]" in failed["error"]
@@ -183,18 +183,11 @@ def test_the_error_of_a_users_program_is_recorded_without_its_secrets(project: P
 def test_a_finding_is_recorded_without_its_secrets(project: Project) -> None:
     """(W17)"""
     project.change_state(work_id="258")
-    map_program(project, f"import sys; sys.exit('could not resolve host: {SAID}')")
+    project.map_fetch(sys.executable, "-c", f"import sys; sys.exit('could not resolve host: {SAID}')")
     assert project.faber("reconstitute").returncode == 0
     told = [one["told"] for one in project.of_type("context_reconstituted")[0]["findings"]]
     assert [text for text in told if "password: [masked]" in text]
     assert holders(project) == []
-
-
-def map_program(project: Project, script: str) -> None:
-    """Let a program of the user fetch issues."""
-    config = Path(project.environment()["XDG_CONFIG_HOME"]) / "faber-ledger/config.json"
-    config.parent.mkdir(parents=True)
-    config.write_text(json.dumps({"commands": {"/fractary-work:issue-fetch": [sys.executable, "-c", script]}}))
 
 
 def test_names_are_recorded_as_they_are(project: Project) -> None:

@@ -157,6 +157,12 @@ class Project:
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         return path
 
+    def map_fetch(self, *command: str) -> None:
+        """Map the command that fetches a work item to a program of the user's."""
+        config = Path(self.environment()["XDG_CONFIG_HOME"]) / "faber-ledger/config.json"
+        config.parent.mkdir(parents=True, exist_ok=True)
+        config.write_text(json.dumps({"commands": {"/fractary-work:issue-fetch": [*command]}}))
+
     def git(self, *arguments: str, code: int = 0) -> str:
         """Run git in the project, without this machine's configuration; raise CalledProcessError on another code."""
         quiet = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
