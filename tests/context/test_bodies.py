@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.positions import position_of
+from support.positions import part, position_of
 from support.project import PROTOCOL, RUN, Project
 
 from faber_ledger.context.body import MARK, SHORTENED, compact_state
@@ -20,7 +20,6 @@ from faber_ledger.files.text import units
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from faber_ledger.context.body import Part
 
 STARTUP = "SessionStart.startup.interactive"
 SPECIFICATION = "specs/a.md"
@@ -56,13 +55,6 @@ def body(text: str, name: str) -> str:
     inside, end, _ = found.partition(f"\n{mark} end of {name}\n")
     assert end
     return inside
-
-
-def part(name: str, content: str, **more: Any) -> Part:
-    whole: Any = {"artifact_id": name, "description": "", "source": f"docs/{name}.md", "required": False}
-    whole |= {"size_bytes": len(content.encode()), "content": content, **more}
-    made: Part = whole
-    return made
 
 
 # Marks

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from support.positions import position_of
+from support.positions import part, position_of
 from support.project import PROTOCOL, RUN, Project
 
 from faber_ledger.context.outline import outline
@@ -31,21 +31,6 @@ TEXTS = st.one_of(  # short ones many times over: long ones are drawn slowly
     ),
     st.dictionaries(st.text(max_size=8), st.text(max_size=40), max_size=4).map(json.dumps),
 ).flatmap(lambda text: st.sampled_from([text, text * 40]))
-
-
-def part(name: str, content: str, *, required: bool = False, description: str = "what it is", **more: Any) -> Part:
-    size = len(content.encode("utf-8", "surrogatepass"))
-    whole: Any = {
-        "artifact_id": name,
-        "description": description,
-        "source": f"docs/{name}.md",
-        "size_bytes": size,
-        "content": content,
-        "required": required,
-        **more,
-    }
-    made: Part = whole
-    return made
 
 
 def remembered(text: str, phase: str | None = "build", step: str | None = "implement") -> Remembered:

@@ -237,11 +237,5 @@ def test_every_kind_of_artifact_is_given(project: Project) -> None:
     assert re.search(r"\nDirectory: notes\nFiles: 2\nLatest: b\.txt \(2033-05-18T03:33:20Z\)\n", printed)
     assert f"{project.git('log', '--oneline', '-1')}\n" in printed
     assert "/fractary-work:issue-fetch 00258" in printed
-    assert project.in_context == [
-        "state",
-        "spec",
-        "all",
-        "latest",
-        "outline",
-        "commits",
-    ]  # the agent is asked for the issue
+    # The agent is asked for the issue.
+    assert project.in_context == ["state", "spec", "all", "latest", "outline", "commits"]
