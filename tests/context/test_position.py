@@ -351,18 +351,12 @@ def test_no_other_branch_is_advised_while_git_waits_in_the_middle(project: Proje
     assert f"\nBranch: feature/258, but {said}" in packet_of(project, artifacts={"branch": "feature/258"})
 
 
-def test_a_cut_says_where_the_rest_is(project: Project) -> None:
-    said = position_in(project, additional_instructions="Ask first. " * 200)
-    (line,) = [line for line in said.split("\n") if line.startswith("Instructions from the user: Ask first.")]
-    assert f" … (the rest, which you read before you go on: additional_instructions in {STATE}) … " in line
-    assert 700 < units(line) < 830
-
-
 @pytest.mark.parametrize("word", ["background ", "ängstlich 🎉 "])
 def test_long_instructions_keep_their_beginning_and_their_end(project: Project, word: str) -> None:
     end = "Do not delete the branch: the auditors read it."
     said = position_in(project, additional_instructions=f"Ask first. {word * 3_000}{end}")
     (line,) = [line for line in said.split("\n") if line.startswith("Instructions from the user: Ask first. ")]
+    assert f" … (the rest, which you read before you go on: additional_instructions in {STATE}) … " in line
     assert line.endswith(f" {end}")
     assert 700 < units(line) < 830
 

@@ -549,12 +549,7 @@ HOSTILE = {
 @pytest.mark.long
 @pytest.mark.parametrize(("what", "agent"), pair(HOSTILE, FROM_TABLE))
 def test_hostile_input_ends_well_and_loses_nothing(project: Project, agent: str, what: str) -> None:
-    deliver(
-        project,
-        agent,
-        {"codex": "SessionStart.startup", "gemini": "SessionStart.startup"}.get(agent)
-        or ("sessionStart" if agent == "cursor" else "sessionStart.new"),
-    )
+    deliver(project, agent, "sessionStart" if agent == "cursor" else STORIES[agent][0])
     known = project.events
     for event in ("session-start", "pre-compact", "user-prompt", "Stop", "session-end"):
         answer = hook(project, "--agent", agent, event, stdin=HOSTILE[what])
