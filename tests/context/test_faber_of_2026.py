@@ -9,12 +9,7 @@ import pytest
 from support.project import RUN, Project, usual_state
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project.made(tmp_path / "project")
+    pass
 
 
 def findings(project: Project, check: str) -> list[dict[str, Any]]:

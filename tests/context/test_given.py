@@ -9,17 +9,12 @@ import pytest
 from support.project import PROTOCOL, Project
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    pass
 
 STARTUP = "SessionStart.startup.interactive"
 ME = "324802ff-0231-4ac6-8eb6-c6c99574fbae"
 IN_CLIENT = {"CLAUDE_CODE_SESSION_ID": ME, "CLAUDE_PID": "1"}
 BOTH = ["workflow-state", "orchestration-protocol"]
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project.made(tmp_path / "project")
 
 
 def with_artifacts(project: Project, *artifacts: dict[str, Any]) -> None:

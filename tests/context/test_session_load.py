@@ -21,11 +21,6 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 SESSION = re.compile(r"claude-session-\d{8}-\d{6}-[a-z0-9]{6}")
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project.made(tmp_path / "myproject")
-
-
 def load(project: Project, *arguments: str, **env: str | None) -> str:
     """Load, and return what was printed."""
     done = project.faber("session-load", *arguments, env=env)
