@@ -117,16 +117,7 @@ def test_a_start_that_cannot_write_the_active_file_leaves_no_run(project: Projec
     folder = project.active_path.parent
     folder.chmod(0o555)
     try:
-        done = subprocess.run(
-            [COMMAND, "run", "start", "--work-id", "2", "--yes"],
-            cwd=project.root,
-            env=project.environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            preexec_fn=without_overrides,
-        )
+        done = project.faber("run", "start", "--work-id", "2", "--yes", preexec_fn=without_overrides)
     finally:
         folder.chmod(0o755)
     assert done.returncode == 1

@@ -205,16 +205,8 @@ def sandbox(project: Project) -> Callable[..., subprocess.CompletedProcess[str]]
         for path, mode in zip(paths, modes, strict=True):
             path.chmod(mode & 0o555)
         try:
-            return subprocess.run(
-                [COMMAND, *words],
-                cwd=project.root,
-                env=project.environment({"CLAUDE_CODE_SESSION_ID": "one"}),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                check=False,
-                preexec_fn=without_overrides,
-            )
+            env = {"CLAUDE_CODE_SESSION_ID": "one"}
+            return project.faber(*words, env=env, preexec_fn=without_overrides)
         finally:
             for path, mode in zip(paths, modes, strict=True):
                 path.chmod(mode)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
-from support.command import COMMAND, run_command
 from support.files_with import files_with
 from support.project import Project
 from support.summaries import ME, OTHER
@@ -139,15 +138,8 @@ def test_a_secret_in_place_of_a_hooks_name_gets_into_no_log(project: Project) ->
 @pytest.mark.parametrize(("kind", "from_stdin"), [("note", False), ("summary", True)])
 def test_a_note_is_recorded_without_its_secrets(project: Project, kind: str, *, from_stdin: bool) -> None:
     """(W17)"""
-    done = run_command(
-        [COMMAND, "note", "add", "--kind", kind, *(["--from-stdin"] if from_stdin else [SAID]), "--json"],
-        cwd=project.root,
-        env=project.environment(),
-        input=SAID,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    words = ["--from-stdin"] if from_stdin else [SAID]
+    done = project.faber("note", "add", "--kind", kind, *words, "--json", input=SAID)
     (event,) = project.of_type("note_recorded")
     assert json.loads(done.stdout)["data"]["text"] == event["text"]
     assert PASSWORD not in done.stdout

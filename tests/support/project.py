@@ -193,18 +193,12 @@ class Project:
         merged: dict[str, str | None] = {**inherited, **own, **(more or {})}
         return {name: value for name, value in merged.items() if value is not None}
 
-    def faber(self, *arguments: str, env: Mapping[str, str | None] | None = None) -> subprocess.CompletedProcess[str]:
-        """Run a command in the project."""
-        return run_command(
-            [COMMAND, *arguments],
-            cwd=self.root,
-            env=self.environment(env),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            check=False,
-        )
+    def faber(
+        self, *arguments: str, env: Mapping[str, str | None] | None = None, **options: Any
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command in the project; `options` are those of `subprocess.run`."""
+        usual: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "encoding": "utf-8"}
+        return run_command([COMMAND, *arguments], cwd=self.root, env=self.environment(env), **(usual | options))
 
     def on_terminal(self, *arguments: str, answers: list[str] | None = None, env: Any = None) -> tuple[str, int]:
         """Run a command on a terminal, type an answer at each prompt; return what was shown, and the exit code."""
