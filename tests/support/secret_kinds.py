@@ -1,4 +1,4 @@
-"""Secrets of many kinds, made up from a seed.
+"""Secrets of many kinds, made up from a seed: `python -m support.secret_kinds [SEED]` says which kinds are found.
 
 tests/fixtures/secrets.json has their forms. No secret stands there: each is put together at run time. In a form, « and
 » enclose what must not stay, and `{url:27}` stands for 27 random characters of an alphabet.
@@ -10,6 +10,7 @@ import json
 import random
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -137,3 +138,25 @@ def false_alarms(area: str) -> tuple[int, list[str]]:
         size += len(text)
         alarms += [name] * (mask_text(text).count("[masked") - text.count("[masked"))
     return size, alarms
+
+
+def say_figures(seed: int) -> str:
+    """Return how many kinds are found, and which are not."""
+    found = found_settings(make_samples(seed))
+    lines = [f"seed {seed}, {len(found)} kinds, {DRAWS} secrets of each in {len(SETTINGS)} settings"]
+    for name, kinds in (("recorded as they were by 0.1.0", MISSED_BY_0_1), ("masked by 0.1.0", FOUND_BY_0_1)):
+        count = len([kind for kind in kinds if len(found[kind]) >= ENOUGH])
+        lines.append(f"{name}: {count} of {len(kinds)} found")
+    whole = len([kind for kind in found.values() if len(kind) >= ENOUGH])
+    lines.append(f"all: {whole} of {len(found)} found, {whole / len(found):.1%}")
+    for kind, settings in found.items():
+        if len(settings) < len(SETTINGS):
+            lines.append(f"  {kind}: not in {', '.join([name for name in SETTINGS if name not in settings])}")
+    for area in AREAS:
+        size, alarms = false_alarms(area)
+        lines.append(f"{area}: {len(alarms)} false alarms in {size // 1024} KB")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(say_figures(int(sys.argv[1]) if len(sys.argv) > 1 else SEED) + "\n")
