@@ -85,11 +85,7 @@ def test_a_completion_below_another_users_project_offers_nothing_of_it(trap: Pro
 
 TRUSTED = ["the one who called sudo", "the user's configuration", "all, in the user's configuration", "a folder above"]
 REFUSED = [
-    "nobody",
-    "sudo by a third",
-    "the repository's configuration",
-    "the environment",
-    "another folder",
+    *("nobody", "sudo by a third", "the repository's configuration", "the environment", "another folder"),
     "taken back",
 ]
 

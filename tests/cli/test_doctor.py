@@ -141,34 +141,15 @@ def test_hundreds_of_runs_with_one_fault_are_counted(patient: Patient) -> None:
 # Whatever is broken
 
 
-def _folder(path: Path) -> None:
-    path.mkdir()
-
-
-def _pipe(path: Path) -> None:
-    os.mkfifo(path)
-
-
-def _link(path: Path) -> None:
-    path.symlink_to("/etc/passwd")
-
-
-def _loop(path: Path) -> None:
-    path.symlink_to(path.name)
-
-
-def _junk(path: Path) -> None:
-    path.write_bytes(bytes(range(256)) * 20)
-
-
-def _nested(path: Path) -> None:
-    path.write_text("[" * 200_000)
-
-
-def _none(path: Path) -> None:
-    path.write_bytes(b"")
-
-
+PUT: dict[str, Callable[[Path], object]] = {
+    "a folder": Path.mkdir,
+    "a pipe": os.mkfifo,
+    "a link": lambda path: path.symlink_to("/etc/passwd"),
+    "a loop": lambda path: path.symlink_to(path.name),
+    "junk": lambda path: path.write_bytes(bytes(range(256)) * 20),
+    "nested": lambda path: path.write_text("[" * 200_000),
+    "nothing": Path.touch,
+}
 PLACES = [
     f".fractary/runs/{RUN}/ledger.db",
     f".fractary/runs/{RUN}/state.json",
@@ -185,14 +166,14 @@ PLACES = [
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("name", "put"), few(pair(PLACES, [_folder, _pipe, _link, _loop, _junk, _nested, _none]), 6))
+@pytest.mark.parametrize(("name", "what"), few(pair(PLACES, PUT), 6))
 def test_whatever_is_at_a_files_path_each_check_ends_and_writes_nothing(
-    patient: Patient, name: str, put: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+    patient: Patient, name: str, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = patient.root / name
     path.unlink(missing_ok=True)
     path.parent.mkdir(parents=True, exist_ok=True)
-    put(path)
+    PUT[what](path)
     for variable, value in patient.environment().items():
         monkeypatch.setenv(variable, value)
     before = patient.snapshot()

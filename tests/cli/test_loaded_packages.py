@@ -25,15 +25,8 @@ def packages_of(project: Patient, *words: str) -> set[str]:
 @pytest.mark.parametrize(
     "words",
     [
-        "log",
-        "log --phase frame --since 2026-01-05T14:30:22Z",
-        "replay",
-        "show 2",
-        "search startup",
-        "status",
-        "verify --git",
-        "doctor",
-        "seal",
+        *("log", "log --phase frame --since 2026-01-05T14:30:22Z", "replay", "show 2", "search startup", "status"),
+        *("verify --git", "doctor", "seal"),
     ],
 )
 def test_a_command_on_a_small_run_loads_click_alone(project: Patient, words: str) -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 import stat
-import subprocess
 from pathlib import Path
 
 import pytest
-from support.command import COMMAND
 from support.project import Project, without_overrides
 
 START = "SessionStart.startup.print"
@@ -49,15 +47,7 @@ def test_a_state_that_nobody_may_read_is_answered_with_recovery_steps(project: P
     for command in [["session-load"], ["session-save"], ["status"]]:
         project.deliver(START)
         project.state_path.chmod(0)
-        done = subprocess.run(
-            [COMMAND, *command],
-            cwd=project.root,
-            env=project.environment(),
-            capture_output=True,
-            text=True,
-            check=False,
-            preexec_fn=without_overrides,
-        )
+        done = project.faber(*command, preexec_fn=without_overrides)
         project.state_path.chmod(0o644)
         assert done.returncode == 1
         assert done.stderr.endswith(

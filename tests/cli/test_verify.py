@@ -7,16 +7,20 @@ import sqlite3
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from support.attacked_clones import crafted
 from support.command import COMMAND, run_command
 from support.forging import forge
 from support.sample_log import RUN, append_sample, write_run
 
 from faber_ledger.context.notes import note_recorded
+from faber_ledger.ledger.encoding import ID
 from faber_ledger.ledger.errors import LedgerError, Locked, NewerFormat
 from faber_ledger.ledger.events import Draft
 from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.union import insert_rows
 from faber_ledger.ledger.verify import LogProblem, find_problems
 from faber_ledger.runs.clone import note_use
 from faber_ledger.runs.layouts import find_run
@@ -185,33 +189,28 @@ def log_of(project: Path, run_id: str = RUN) -> Path:
     return Path(find_run(str(project), run_id).log_path)
 
 
-def put_coffee(project: Path, salt: bytes) -> None:
-    """Append an event of an unknown type by hand, with its hash and as the head."""
-    from faber_ledger.ledger.encoding import hash_with, payload_hash
-
-    path = folder(project) / "ledger.db"
-    connection = sqlite3.connect(path, isolation_level=None)
-    (head,) = connection.execute("SELECT hash FROM head").fetchone()
-    envelope = (12, "01KE7HV3R0ZZZZZZZZZZZZZZZZ", "coffee_made", 1, "2026-01-05T15:00:00Z", "w", None, None)
-    digest = hash_with((*envelope, head), payload_hash(salt, "{}"))
-    row = (*envelope, head, salt, "{}", None, digest)
-    connection.execute(f"INSERT INTO event VALUES ({','.join('?' * 13)})", row)
-    connection.execute("UPDATE head SET hash = ?, seq = 12", (digest,))
-    connection.close()
+def put_coffee(project: Path, **changes: Any) -> str:
+    """Append an event of an unknown type by hand, with its hash and as the head; return its id."""
+    with Log.open(str(folder(project) / "ledger.db")) as log:
+        ((seq, head),) = log.heads()
+        row = crafted(seq + 1, head, 1, type="coffee_made", payload="{}", **changes)
+        insert_rows(log, [row])
+        log.commit()
+    return str(row[ID])
 
 
 def test_an_event_that_cannot_enter_the_log_is_a_note(project: Path) -> None:
-    put_coffee(project, b"salt")
+    put_coffee(project, id="not-a-ulid")
     done = verify(project)
     assert done.returncode == 0
     assert f"{RUN}: note: 1 file with what did not enter the log" in done.stdout
 
 
 def test_an_event_of_a_newer_program_is_a_note(project: Path) -> None:
-    put_coffee(project, b"sixteen bytes of")
+    name = put_coffee(project)
     done = verify(project)
     assert done.returncode == 0
-    assert f"{RUN}: sound\n{RUN}: note: event 01KE7HV3R0ZZZZZZZZZZZZZZZZ: " in done.stdout
+    assert f"{RUN}: sound\n{RUN}: note: event {name}: " in done.stdout
 
 
 def test_all_runs_are_verified_and_the_worst_counts(project: Path) -> None:

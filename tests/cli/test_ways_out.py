@@ -18,14 +18,6 @@ def test_what_is_not_published_is_no_difference(project: Project) -> None:
     assert "the run is finished, and its ledger is committed" in checked.stdout
 
 
-def test_a_ledger_is_no_file_to_import(project: Project) -> None:
-    project.deliver("SessionStart.startup.print", client="one")
-    done = project.faber("import", str(project.ledger_path))
-    assert done.returncode == 20
-    assert "it is a SQLite file" in done.stderr
-    assert "line 2" not in done.stderr
-
-
 def test_no_hint_names_a_command_that_must_fail(project: Project) -> None:
     (project.root / ".fractary/runs/empty").mkdir()
     said = project.faber("project", "empty").stderr

@@ -288,6 +288,15 @@ def test_a_worktree_whose_settings_are_untracked_has_no_hooks_and_its_start_says
 # Cleaning up
 
 
+@pytest.fixture
+def merged(project: Project) -> Project:
+    """A worktree whose run is completed and merged."""
+    tree = start_in_worktree(project, "259")
+    finish_run(tree)
+    project.git("merge", "--quiet", "feature/259")
+    return tree
+
+
 def test_a_finished_and_merged_worktree_is_removed_and_its_branch_stays(project: Project) -> None:
     tree = start_in_worktree(project, "259")
     finish_run(tree)
@@ -335,25 +344,19 @@ def test_a_squashed_merge_is_a_merge(project: Project) -> None:
     assert clean_up(project)["project-issue-259"]["action"] == "removed"
 
 
-def test_uncommitted_work_is_never_removed_even_by_name(project: Project) -> None:
-    tree = start_in_worktree(project, "259")
-    finish_run(tree)
-    project.git("merge", "--quiet", "feature/259")
-    tree.write("draft.txt", "not yet")
-    before = Project(project.root, tree.run_id).ledger_path.read_bytes()
+def test_uncommitted_work_is_never_removed_even_by_name(project: Project, merged: Project) -> None:
+    merged.write("draft.txt", "not yet")
+    before = Project(project.root, merged.run_id).ledger_path.read_bytes()
     for names in ([], ["project-issue-259"]):
         row = clean_up(project, *names)["project-issue-259"]
         assert (row["action"], row["why"]) == ("kept", ["uncommitted work: draft.txt; commit and merge it first"])
     assert project.faber("worktree", "cleanup", "project-issue-259").returncode == 1
-    assert (tree.root / "draft.txt").exists()
-    assert Project(project.root, tree.run_id).ledger_path.read_bytes() == before
+    assert (merged.root / "draft.txt").exists()
+    assert Project(project.root, merged.run_id).ledger_path.read_bytes() == before
 
 
-def test_what_a_git_hook_says_of_its_own_work_tree_does_not_count_for_others(project: Project) -> None:
-    tree = start_in_worktree(project, "259")
-    finish_run(tree)
-    project.git("merge", "--quiet", "feature/259")
-    (tree.root / ".claude/settings.json").unlink()
+def test_what_a_git_hook_says_of_its_own_work_tree_does_not_count_for_others(project: Project, merged: Project) -> None:
+    (merged.root / ".claude/settings.json").unlink()
     env = {"GIT_DIR": str(project.root / ".git"), "GIT_INDEX_FILE": str(project.root / ".git/index")}
     done = project.faber("worktree", "cleanup", "--json", env=env)
     (row,) = json.loads(done.stdout)["data"]["worktrees"]
@@ -369,21 +372,15 @@ def test_an_open_session_keeps_its_worktree(project: Project) -> None:
     assert row["why"] == [f"the session {tree.current} of the run {tree.run_id} is open"]
 
 
-def test_a_locked_worktree_stays_and_says_why(project: Project) -> None:
-    tree = start_in_worktree(project, "259")
-    finish_run(tree)
-    project.git("merge", "--quiet", "feature/259")
-    project.git("worktree", "lock", "--reason", "on a stick", str(tree.root))
+def test_a_locked_worktree_stays_and_says_why(project: Project, merged: Project) -> None:
+    project.git("worktree", "lock", "--reason", "on a stick", str(merged.root))
     reason = "it is locked: on a stick; `git worktree unlock` unlocks it"
     assert clean_up(project)["project-issue-259"]["why"] == [reason]
     assert "locked: on a stick" in project.faber("worktree", "list").stdout
 
 
-def test_the_worktree_that_the_user_is_in_is_not_removed(project: Project) -> None:
-    tree = start_in_worktree(project, "259")
-    finish_run(tree)
-    project.git("merge", "--quiet", "feature/259")
-    assert clean_up(tree)["project-issue-259"]["why"] == ["you are in it"]
+def test_the_worktree_that_the_user_is_in_is_not_removed(project: Project, merged: Project) -> None:
+    assert clean_up(merged)["project-issue-259"]["why"] == ["you are in it"]
 
 
 def test_the_main_work_tree_and_foreign_worktrees_are_no_business_of_cleanup(project: Project) -> None:
@@ -394,15 +391,12 @@ def test_the_main_work_tree_and_foreign_worktrees_are_no_business_of_cleanup(pro
     assert project.faber("worktree", "cleanup", "nothing").returncode == 1
 
 
-def test_a_record_without_auto_cleanup_is_removed_only_by_name(project: Project) -> None:
-    tree = start_in_worktree(project, "259")
-    finish_run(tree)
-    project.git("merge", "--quiet", "feature/259")
+def test_a_record_without_auto_cleanup_is_removed_only_by_name(project: Project, merged: Project) -> None:
     document = json.loads((project.root / REGISTRY).read_text())
     document["worktrees"][0]["auto_cleanup"] = False
     (project.root / REGISTRY).write_text(json.dumps(document))
     assert "only by name" in clean_up(project)["project-issue-259"]["why"][0]
-    assert clean_up(project, tree.run_id)["project-issue-259"]["action"] == "removed"
+    assert clean_up(project, merged.run_id)["project-issue-259"]["action"] == "removed"
 
 
 # What is wrong with a worktree
@@ -449,7 +443,3 @@ def test_finish_completes_a_released_run_and_names_what_removes_its_worktree(pro
     assert "`faber-ledger worktree cleanup` in another worktree removes this one" in second
     assert tree.state["status"] == "completed"
     assert records(project)[0]["status"] == "completed"
-    finish_run(tree)
-    project.git("merge", "--quiet", "feature/259")
-    assert clean_up(project)["project-issue-259"]["action"] == "removed"
-    assert records(project)[0]["status"] == "removed"

@@ -487,15 +487,6 @@ def test_a_program_that_prints_too_much_or_fails_says_so() -> None:
 # Slash commands
 
 
-@pytest.mark.parametrize("kind", ["work_plugin", "skill"])
-def test_a_slash_command_is_left_to_the_agent(tmp_path: Path, kind: str) -> None:
-    loaded = given_by(around(tmp_path), kind, command="/fractary-work:issue-fetch {work_id}")
-    text = "/fractary-work:issue-fetch 258"
-    assert (loaded["content"], loaded["resolved"], loaded["is_deferred"], loaded["size_bytes"]) == (text, text, True, 0)
-    assert loaded["source"] == "/fractary-work:issue-fetch {work_id}"
-    assert loaded["sha256"] == hashlib.sha256(text.encode()).hexdigest()
-
-
 def test_a_mapped_program_is_run_without_the_commands_own_arguments(tmp_path: Path) -> None:
     surroundings = around(tmp_path)
     print_arguments = "import sys; print(*sys.argv[1:], sep='|')"
@@ -556,12 +547,8 @@ def mine(project: Project) -> Project:
     project.write(".fractary/faber/workflows/mine.json", json.dumps(WORKFLOW))
     project.write("notes/a.md", "x")
     project.change_state(workflow_id="mine", work_id="258")
-    home = Path(project.environment()["XDG_CONFIG_HOME"])
-    (home / "faber-ledger").mkdir(parents=True)
-    ran = project.root.parent / "ran"
-    code = f"open({str(ran)!r}, 'w'); print('The issue')"
-    mapped = {"/fractary-work:issue-fetch": [sys.executable, "-c", code, "{work_id}"]}
-    (home / "faber-ledger/config.json").write_text(json.dumps({"commands": mapped}))
+    code = f"open({str(project.root.parent / 'ran')!r}, 'w'); print('The issue')"
+    project.map_fetch(sys.executable, "-c", code, "{work_id}")
     return project
 
 
@@ -602,8 +589,7 @@ def test_a_dry_run_reports_a_mapped_program_that_cannot_be_run(mine: Project) ->
         ".fractary/faber/workflows/mine.json",
         json.dumps({"id": "mine", "critical_artifacts": {"always_load": [issue]}}),
     )
-    config = Path(mine.environment()["XDG_CONFIG_HOME"]) / "faber-ledger/config.json"
-    config.write_text(json.dumps({"commands": {"/fractary-work:issue-fetch": ["/nowhere/no-such-program"]}}))
+    mine.map_fetch("/nowhere/no-such-program")
     dry = mine.faber("session-load", "--dry-run").stdout
     assert message in dry
     assert "  ✗ issue\n" in dry
@@ -628,22 +614,11 @@ def test_an_unknown_placeholder_of_a_command_is_refused(mine: Project) -> None:
 
 def test_while_a_mapped_program_runs_others_can_record(mine: Project) -> None:
     note = f"import subprocess; subprocess.run([{str(COMMAND)!r}, 'note', 'add', 'meanwhile'], check=True)"
-    mapped = {"/fractary-work:issue-fetch": [sys.executable, "-c", note]}
-    config = Path(mine.environment()["XDG_CONFIG_HOME"]) / "faber-ledger/config.json"
-    config.write_text(json.dumps({"commands": mapped}))
+    mine.map_fetch(sys.executable, "-c", note)
     done = mine.faber("session-load")
     assert done.returncode == 0, done.stderr
     assert mine.types == ["run_adopted", "note_recorded", "session_started"]
     mine.assert_projected()
-
-
-def test_without_a_mapping_a_command_says_that_the_agent_is_asked(mine: Project) -> None:
-    env = {"XDG_CONFIG_HOME": str(mine.root.parent / "none")}
-    asked = "    Action: SKIP (deferred: the agent is asked to run it)\n"
-    assert asked in mine.faber("session-load", "--dry-run", env=env).stdout
-    done = mine.faber("session-load", env=env)
-    assert " - deferred: the agent is asked to run it\n" in done.stdout
-    assert "run `/fractary-work:issue-fetch 258`" in done.stdout
 
 
 # What is not text, and what must not be shown

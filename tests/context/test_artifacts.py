@@ -10,14 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faber_ledger.context.artifact import (
-    PLACES_OF_STATE,
-    ArtifactError,
-    fill_command,
-    find_place,
-    path_of,
-    state_for_packet,
-)
+from faber_ledger.context.artifact import PLACES_OF_STATE, ArtifactError, fill_command, find_place, path_of
 from faber_ledger.context.reload import load
 from faber_ledger.context.selection import age_of, is_current, select
 from faber_ledger.context.workflow import parse_artifact
@@ -106,15 +99,6 @@ def test_requested_ids_override_the_trigger_but_not_a_condition() -> None:
         "Artifact not selected: r",
     ]
     assert chosen(w, ["manual"], []) == ([], [])
-
-
-@pytest.mark.parametrize("condition", ["state.a <", "", 7, ["x"]])
-def test_a_condition_that_cannot_be_evaluated_is_reported_and_counts_as_false(condition: Any) -> None:
-    # RELOAD, Step 3: WARN "Cannot evaluate condition: ${condition_expr}"
-    w = workflow([], [artifact("c", condition=condition), artifact("without")])
-    part = {"state.a <": "\n   Not understood: its end", "": "\n   Not understood: its end"}.get(str(condition), "")
-    message = f"Cannot evaluate condition: {condition}\n   Artifact: c{part}"
-    assert chosen(w, ["manual"]) == (["without"], [message])
 
 
 @pytest.mark.parametrize(
@@ -289,22 +273,6 @@ def test_malformed_definitions_fail_with_the_documents_words_when_they_are_loade
     for kind in ("git_info", "skill", "work_plugin", "directory"):
         assert reason(artifact(type=kind), around) == "Artifact must have path, path_from_state, or command"
     assert reason(artifact(path="a", reload_triggers=7), around) == "reload_triggers must be a list of strings"
-
-
-def test_the_runs_state_is_given_without_what_each_append_changes(around: Surroundings) -> None:
-    wanted = artifact("workflow-state", "json", path=".fractary/runs/{run_id}/state.json")
-    relative = f".fractary/runs/{RUN}/state.json"
-    state = {"run_id": RUN, "title": "é", "phases": [1]}
-    put(around, relative, json.dumps(state))
-    before = load(wanted, around)
-    assert before["content"] == state_for_packet(state) == json.dumps(state, indent=2, ensure_ascii=False)
-    ledgers = {"sessions": {"total_sessions": 1}, "context_metadata": {}, "updated_at": "2026-01-05T14:30:00Z"}
-    put(around, relative, json.dumps({"updated_at": "x", **state, **ledgers}, indent=4))
-    after = load(wanted, around)
-    assert (after["content"], after["sha256"]) == (before["content"], before["sha256"])
-    assert after["size_bytes"] == before["size_bytes"] == len(before["content"].encode())
-    put(around, relative, json.dumps({**state, "status": "paused"}))
-    assert load(wanted, around)["sha256"] != before["sha256"]
 
 
 @given(

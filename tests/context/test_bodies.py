@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.positions import position_of
+from support.positions import part, position_of
 from support.project import PROTOCOL, RUN, Project
 
-from faber_ledger.context.body import MARK, SHORTENED, WHOLE, compact_state
+from faber_ledger.context.body import MARK, SHORTENED, compact_state
 from faber_ledger.context.outline import outline
 from faber_ledger.context.packet import END, pack
 from faber_ledger.files.text import units
@@ -20,7 +20,6 @@ from faber_ledger.files.text import units
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from faber_ledger.context.body import Part
 
 STARTUP = "SessionStart.startup.interactive"
 SPECIFICATION = "specs/a.md"
@@ -56,13 +55,6 @@ def body(text: str, name: str) -> str:
     inside, end, _ = found.partition(f"\n{mark} end of {name}\n")
     assert end
     return inside
-
-
-def part(name: str, content: str, **more: Any) -> Part:
-    whole: Any = {"artifact_id": name, "description": "", "source": f"docs/{name}.md", "required": False}
-    whole |= {"size_bytes": len(content.encode()), "content": content, **more}
-    made: Part = whole
-    return made
 
 
 # Marks
@@ -257,22 +249,6 @@ def test_finished_steps_are_counted_and_the_state_is_an_outline(project: Project
     assert project.of_type("artifact_loaded")[0]["given"] == "outline"
 
 
-def test_what_the_position_shows_is_left_out_of_the_state() -> None:
-    state = {"work_id": "258", "artifacts": {"branch": "b", "spec_path": "s"}, "phases": {"build": {"status": "x"}}}
-    shown = '{"artifacts":{"branch":"b","spec_path":"s"},"phases":{"build":"x"}}\n'
-    assert compact_state(state, 500, {"258", "x"})[0] == shown
-    assert compact_state({"work_id": "258"}, 500, {"258"}) == ("{}\n", WHOLE)
-    assert compact_state({"target": "x"}, 500, {"y"}) == ('{"target":"x"}\n', WHOLE)
-    long = {"errors": [{"step": "a", "error": "e" * 50}], "mine": "value"}
-    assert compact_state(long, 500, {"e" * 50, "value"})[0] == '{"mine":"value"}\n'
-    more = {
-        "errors": [{"step": "a", "error": "e" * 50, "code": 2}],
-        "asked": {"options": ["yes, " * 3, "never at all"]},
-    }
-    said = {"e" * 50, f"{'yes, ' * 3}; never at all"}
-    assert compact_state(more, 500, said)[0] == '{"errors":[{"step":"a","code":2}]}\n'
-
-
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(max_size=40),
@@ -289,6 +265,3 @@ def test_any_state_keeps_to_its_room(phases: Any, phase: str, room: int, is_long
     assert units(text) <= room
     if text and how != SHORTENED:
         json.loads(text, strict=False)
-
-
-# What else there is

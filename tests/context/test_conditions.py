@@ -66,23 +66,8 @@ def test_a_condition_holds(condition: str) -> None:
 @pytest.mark.parametrize(
     "condition",
     [
-        "",
-        "   ",
-        "a = b",
-        "a <> 2",
-        "a b",
-        "a &&",
-        "(a",
-        "()",
-        "a.b()",
-        "a; b",
-        "'open",
-        "'\\''",
-        "a.",
-        "`x`",
-        "a === === b",
-        "\0",
-        "\ud800",
+        *("", "   ", "a = b", "a <> 2", "a b", "a &&", "(a", "()", "a.b()", "a; b", "'open", "'\\''"),
+        *("a.", "`x`", "a === === b", "\0", "\ud800"),
     ],
 )
 def test_anything_but_a_condition_is_reported_in_the_documents_words(condition: str) -> None:
@@ -153,6 +138,3 @@ def test_each_comparison_and_its_opposite_never_agree(pairs: list[tuple[Any, Any
         assert evaluate("a === b", state) is not evaluate("a !== b", state)
         assert evaluate("a == b", state) is evaluate("b == a", state)
         assert evaluate("a == b", state) is evaluate("a === b", state)
-
-
-PIECES = st.sampled_from([*"a_$09<>.[]-+eE\"'\\ \n!=&|()x", "==", "!==", "a.b", "[0]", "1.5", "\u00a0", "é", "²"])

@@ -9,29 +9,13 @@ import pytest
 from support.project import RUN, Project, usual_state
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project.made(tmp_path / "project")
+    pass
 
 
 def findings(project: Project, check: str) -> list[dict[str, Any]]:
     checks = json.loads(project.faber("doctor", "--json").stdout)["data"]["checks"]
     found: list[dict[str, Any]] = next(one["findings"] for one in checks if one["check"] == check)
     return found
-
-
-def test_without_hooks_a_load_after_a_compaction_gives_everything_back(project: Project) -> None:
-    """(faber-as-it-runs-today H8)"""
-    assert "One step after the other." in project.faber("session-load").stdout
-    assert project.faber("session-save", "--reason", "compaction").returncode == 0
-    done = project.faber("session-load")
-    assert "✓ New session detected: " in done.stdout
-    assert "One step after the other." in done.stdout
-    assert "Skipping" not in done.stdout
-    assert project.history[1]["artifacts_loaded"] == project.in_context == ["workflow-state", "orchestration-protocol"]
 
 
 def test_the_work_item_names_the_run(project: Project) -> None:

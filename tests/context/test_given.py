@@ -9,17 +9,12 @@ import pytest
 from support.project import PROTOCOL, Project
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    pass
 
 STARTUP = "SessionStart.startup.interactive"
 ME = "324802ff-0231-4ac6-8eb6-c6c99574fbae"
 IN_CLIENT = {"CLAUDE_CODE_SESSION_ID": ME, "CLAUDE_PID": "1"}
 BOTH = ["workflow-state", "orchestration-protocol"]
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project.made(tmp_path / "project")
 
 
 def with_artifacts(project: Project, *artifacts: dict[str, Any]) -> None:
@@ -133,9 +128,7 @@ def test_an_empty_answer_of_a_program_is_a_failure(project: Project) -> None:
     """As it is for reconstitute (session-manager-reload-reconstitution 15)."""
     ask = {"id": "issue", "type": "work_plugin", "command": "/fractary-work:issue-fetch 258"}
     with_artifacts(project, ask)
-    config = project.root.parent / f"home-{project.hostname}" / ".config/faber-ledger/config.json"
-    config.parent.mkdir(parents=True)
-    config.write_text(json.dumps({"commands": {"/fractary-work:issue-fetch": ["true"]}}))
+    project.map_fetch("true")
     done = project.faber("session-load")
     assert "Error: `true` failed: it printed nothing\n" in done.stderr
     assert project.in_context == []
@@ -265,14 +258,15 @@ def test_a_dry_run_tells_all_that_the_load_would_do(project: Project) -> None:
     project.write("notes/a.md", "A.\n")
     workflow = json.loads((project.root / ".fractary/faber/workflows/own.json").read_text())
     unmet = {"id": "unmet", "type": "markdown", "path": "a.md", "condition": "work_id == 'x'"}
-    workflow["critical_artifacts"]["conditional_load"] = [unmet]
+    workflow["critical_artifacts"]["conditional_load"] = [unmet, {**unmet, "id": "odd", "condition": 7}]
     project.write(".fractary/faber/workflows/own.json", json.dumps(workflow))
     dry = project.faber("session-load", "--dry-run")
     assert dry.returncode == 0
     assert f"    Resolved: {project.root}/notes/a.md\n" in dry.stdout
     assert "    Action: SKIP (deferred: the agent is asked to run it)\n" in dry.stdout
     assert "Total: 2 artifacts (1 would be loaded, 1 skipped)\n" in dry.stdout
-    assert "Not selected, for their triggers, phase or condition: unmet\n" in dry.stdout
+    assert "Not selected, for their triggers, phase or condition: unmet, odd\n" in dry.stdout
+    assert "Cannot evaluate condition: 7\n" in dry.stderr
     real = project.faber("session-load", "--verbose").stdout
     assert "Artifacts loaded (1):\n" in real
     assert "Artifacts skipped (1):\n" in real

@@ -52,10 +52,10 @@ def test_a_required_artifact_is_read_however_large_the_optional_ones_are(tmp_pat
     assert len(project.of_type("artifact_loaded")) + len(project.of_type("artifact_failed")) <= MAX_ARTIFACTS
 
 
-def named(root: Path, artifacts: list[dict[str, Any]], phase: str = "") -> Project:
-    """Make a project whose workflow names these artifacts, all for one phase if one is given."""
+def named(root: Path, artifacts: list[dict[str, Any]]) -> Project:
+    """Make a project whose workflow names these artifacts."""
     project = Project.made(root / "project", {**usual_state(), "workflow_id": "mine"})
     whole = [{"type": "markdown", "description": "what it is", **artifact} for artifact in artifacts]
-    critical = {"phase_specific": {phase: whole}} if phase else {"always_load": whole}
+    critical = {"always_load": whole}
     project.write(".fractary/faber/workflows/mine.json", json.dumps({"id": "mine", "critical_artifacts": critical}))
     return project

@@ -18,11 +18,6 @@ STARTUP = "SessionStart.startup.interactive"
 STATE = {"id": "workflow-state", "type": "json", "path": ".fractary/runs/{run_id}/state.json", "required": True}
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project.made(tmp_path / "project")
-
-
 def with_artifacts(project: Project, *artifacts: dict[str, Any], conditional: tuple[dict[str, Any], ...] = ()) -> None:
     critical = {"always_load": [{"type": "markdown", **one} for one in artifacts], "conditional_load": conditional}
     project.write(".fractary/faber/workflows/own.json", json.dumps({"critical_artifacts": critical}))

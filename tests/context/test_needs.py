@@ -111,12 +111,6 @@ def test_a_run_that_waits_for_an_answer_reads_about_feedback(project: Project) -
     assert f"`{PROTOCOL}` lines {begins}-" not in reading_in(packet)
 
 
-def test_every_packet_says_who_writes_the_state(project: Project) -> None:
-    assert "state.json (what stands above is left out). Read the file before you write it\n" in packet_of(
-        project, current_phase="build"
-    )
-
-
 def test_a_command_that_the_step_runs_is_not_said_twice(project: Project) -> None:
     fetch = "/fractary-work:issue-fetch"
     packet = packet_of(project, current_phase="frame", current_step="core-fetch-issue")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 from pathlib import Path
 
@@ -107,18 +106,11 @@ def test_the_newest_summary_stays_and_what_is_left_out_is_counted(project: Proje
     assert f"{report}\n- … and 2 more: {more}\n" in packet
 
 
-def test_reconstitution_has_every_note_and_a_cut_names_the_run(project: Project) -> None:
+def test_reconstitution_has_every_note(project: Project) -> None:
     for number in range(14):
         project.faber("note", "add", f"note {number}: {'word ' * 300}")
     notes = json.loads(project.faber("reconstitute", "--json").stdout)["data"]["notes"]
     assert [note["text"][:7].strip(":") for note in notes] == [f"note {number}" for number in range(13, -1, -1)]
-    project.change_state(status="completed")
-    project.active_path.unlink()
-    cut = project.faber("reconstitute", RUN, "--only", "notes", "--budget", "9000").stdout
-    assert "… (cut; `" in cut
-    (command,) = re.findall(r"`faber-ledger (reconstitute .*?)`", cut)
-    whole = project.faber(*command.split()).stdout
-    assert [f"\n> note {number}: {'word ' * 299}word\n" in whole for number in range(14)] == [True] * 14
 
 
 def test_a_note_can_be_a_decision(project: Project) -> None:
@@ -168,12 +160,3 @@ def test_an_empty_note_is_wrong_usage(project: Project, arguments: list[str], co
     )
     assert done.returncode == 2
     assert not project.ledger_path.exists()
-
-
-def test_a_cut_note_names_the_command_that_shows_it(project: Project) -> None:
-    project.faber("note", "add", "word " * 900 + "and the end")
-    project.write(".fractary/faber/ledger.json", '{"packet_budget": 3000}')
-    packet = project.deliver("SessionStart.startup.print").packet or ""
-    name = next(one["id"] for one in project.events if one["event"]["type"] == "note_recorded")
-    assert f"… (whole: `faber-ledger show {name}`)\n" in packet  # after a merge several events may share a seq
-    assert "and the end\n" in project.faber("show", name).stdout

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 import unicodedata
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from support.positions import position_of
+from support.positions import part, position_of
 from support.project import PROTOCOL, RUN, Project
 
-from faber_ledger.context.markdown import wanted_sections
 from faber_ledger.context.outline import outline
 from faber_ledger.context.packet import END, pack
 from faber_ledger.files.text import clip, one_line, units
@@ -33,21 +31,6 @@ TEXTS = st.one_of(  # short ones many times over: long ones are drawn slowly
     ),
     st.dictionaries(st.text(max_size=8), st.text(max_size=40), max_size=4).map(json.dumps),
 ).flatmap(lambda text: st.sampled_from([text, text * 40]))
-
-
-def part(name: str, content: str, *, required: bool = False, description: str = "what it is", **more: Any) -> Part:
-    size = len(content.encode("utf-8", "surrogatepass"))
-    whole: Any = {
-        "artifact_id": name,
-        "description": description,
-        "source": f"docs/{name}.md",
-        "size_bytes": size,
-        "content": content,
-        "required": required,
-        **more,
-    }
-    made: Part = whole
-    return made
 
 
 def remembered(text: str, phase: str | None = "build", step: str | None = "implement") -> Remembered:
@@ -97,16 +80,6 @@ def test_a_packet_never_exceeds_its_budget_and_is_always_the_same(
     assert (text, how) == pack(position_of(RUN, state), parts, problems, budget=budget, **more)
 
 
-def test_no_room_is_kept_for_what_to_read_where_all_is_there() -> None:
-    """Another text is shown that would not fit beside the sentence."""
-    needed = part("orchestration-protocol", "It holds. " * 60, required=True)
-    other = part("other", "Line by line. " * 80)
-    both = pack(position_of(RUN, {}), [needed, other], [], budget=9_500)[0]
-    text, how = pack(position_of(RUN, {}), [needed, other], [], budget=units(both) + 300)
-    assert how == {"orchestration-protocol": "inline", "other": "inline"}
-    assert "Read these now" not in text
-
-
 @given(PARTS, st.lists(TEXTS, max_size=8), REMEMBERED, st.integers(2_000, 9_500))
 def test_no_artifact_is_left_out_without_being_named_or_counted(
     parts: list[Part], problems: list[str], summary: Remembered, budget: int
@@ -122,33 +95,7 @@ def test_no_artifact_is_left_out_without_being_named_or_counted(
         assert f"- … and {len(missing)} more, {sum(one['required'] for one in missing)} of them required: " in text
 
 
-@pytest.mark.parametrize("title", ["Acceptance tests", "3. Acceptance Criteria"])
-def test_criteria_may_be_called_tests(title: str) -> None:
-    filler = "- Detail that nobody needs at once.\n" * 60
-    criteria = f"## {title}\n\n- [ ] two phones show one list\n"
-    text = f"# Lists\n\n## Risks\n\n{filler}\n{criteria}\n## Notes\n\n{filler}"
-    shown, _ = outline(text, 900, len(text), kind="specification", phase="evaluate")
-    assert criteria in shown
-    assert "-131 Notes\n" in shown
-    assert wanted_sections(text)["acceptance_criteria"] == criteria.strip()
-
-
 # A long protocol and a long specification
-
-
-def specification() -> str:
-    """Return 30 KB of a specification like FABER's: important parts between long unimportant ones."""
-    filler = "".join(f"Detail {number} of the background, which nobody needs at once.\n" for number in range(75))
-    return (
-        f"# WORK-00258: Better resume\n\n**Status**: Ready\n\n## Background\n\n{filler}\n"
-        "## Summary\n\nA run resumes on another machine.\n\n"
-        f"## Alternatives\n\n{filler}{filler}\n### One more\n\n{filler}\n"
-        "## Functional Requirements\n\n- FR-1: nothing is lost\n- FR-2: nobody explains\n\n"
-        f"## Risks\n\n{filler}{filler}\n"
-        "## Acceptance Criteria\n\n- [ ] the log holds\n\n"
-        "## Files to Modify\n\n| `ledger/log.py` | append |\n\n"
-        f"## Implementation Phases\n\n### Phase 1: the log\n\n{filler}\n"
-    )
 
 
 def protocol() -> str:
@@ -156,41 +103,6 @@ def protocol() -> str:
     step = "".join(f"{number}. Do this, look at it, and record it.\n" for number in range(70))
     steps = "".join(f"### Step {number}: act\n\n```bash\n# no heading\n{step}```\n\n" for number in range(13))
     return f"# Orchestration\n\n## Overview\n\nOne step after the other.\n\n## Protocol Steps\n\n{steps}"
-
-
-def test_a_long_protocol_and_a_long_specification_both_show_their_important_parts(tmp_path: Path) -> None:
-    project = Project.made(tmp_path / "project")
-    project.write(PROTOCOL, protocol())
-    project.write("specs/WORK-00258.md", specification())
-    project.change_state(artifacts={"spec_path": "specs/WORK-00258.md"}, current_step="implement")
-    assert len(protocol()) > 35_000
-    assert len(specification()) > 28_000
-    text = project.deliver("SessionStart.startup.interactive").packet
-    assert text is not None
-    assert 4_000 < units(text) <= 6_000  # by need, not by room
-    first = text[:2_000]
-    for said in (f"# FABER run {RUN}", "Phase: build", "Step: implement", "What to do: "):
-        assert said in first
-    assert re.search(rf"\nRead these now: `specs/WORK-00258.md` lines \d+-562; `{PROTOCOL}` lines \d+-995\.\n", first)
-    protocol_part, specification_part = text.split("\n===== specification: ")
-    protocol_part = protocol_part.partition(f": parts of its 36.0 KB; whole: {PROTOCOL}\n")[2]
-    assert specification_part.startswith("parts of its 29.5 KB; whole: specs/WORK-00258.md; ")
-    assert "One step after the other." in protocol_part
-    assert "# no heading" in protocol_part  # nothing in it is named after a phase: it begins at its beginning
-    for said in (
-        "A run resumes on another machine.",
-        "- FR-2: nobody explains",
-        "- [ ] the log holds",
-        "| `ledger/log.py` | append |",
-        "### Phase 1: the log",
-    ):
-        assert said in specification_part
-    lines = specification().split("\n")
-    at = lines.index("## Alternatives") + 1
-    assert (
-        f"\n===== lines {at - 1}-{lines.index('## Functional Requirements')} are left out: {at}-" in specification_part
-    )
-    assert [event["given"] for event in project.of_type("artifact_loaded")] == ["inline", "outline", "outline"]
 
 
 def test_problems_come_first_and_the_rest_is_named_or_counted() -> None:
@@ -266,6 +178,3 @@ def test_a_front_matters_values_are_read_as_yaml_means_them(tmp_path: Path, titl
     project.change_state(artifacts={"spec_path": "spec.md"}, work_id=None)
     spec = json.loads(project.faber("reconstitute", "--json").stdout)["data"]["spec"]
     assert (spec["title"], spec["type"]) == (value, None)
-
-
-# What a specification and a long text show first

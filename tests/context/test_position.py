@@ -107,16 +107,6 @@ def test_instructions_may_be_a_list_or_an_object(project: Project) -> None:
     assert '{"scope":"billing"}' in packet
 
 
-@pytest.mark.parametrize("granted", [{"granted": True}, {"status": "granted"}, {"status": "approved"}])
-def test_an_approval_that_was_granted_is_not_pending(project: Project, granted: dict[str, Any]) -> None:
-    waiting, done = {"phase": "release", "reason": "it is Friday"}, {"phase": "build", "reason": "costs", **granted}
-    packet = packet_of(project, pending_approvals=[done])
-    assert "Pending approval" not in packet
-    assert '"reason":"costs"' in packet
-    said = position_in(project, pending_approvals=[waiting, done])
-    assert "Pending approval (do not go on before it is given): release: it is Friday" in said
-
-
 def test_the_short_facts_of_the_position_are_not_in_the_state_again(project: Project) -> None:
     packet = packet_of(project, current_step="implement", artifacts={"pr_number": 7}, target="T" * 300)
     state = packet.partition("\nworkflow-state: ")[2].partition("\n\n")[0]
@@ -361,18 +351,12 @@ def test_no_other_branch_is_advised_while_git_waits_in_the_middle(project: Proje
     assert f"\nBranch: feature/258, but {said}" in packet_of(project, artifacts={"branch": "feature/258"})
 
 
-def test_a_cut_says_where_the_rest_is(project: Project) -> None:
-    said = position_in(project, additional_instructions="Ask first. " * 200)
-    (line,) = [line for line in said.split("\n") if line.startswith("Instructions from the user: Ask first.")]
-    assert f" … (the rest, which you read before you go on: additional_instructions in {STATE}) … " in line
-    assert 700 < units(line) < 830
-
-
 @pytest.mark.parametrize("word", ["background ", "ängstlich 🎉 "])
 def test_long_instructions_keep_their_beginning_and_their_end(project: Project, word: str) -> None:
     end = "Do not delete the branch: the auditors read it."
     said = position_in(project, additional_instructions=f"Ask first. {word * 3_000}{end}")
     (line,) = [line for line in said.split("\n") if line.startswith("Instructions from the user: Ask first. ")]
+    assert f" … (the rest, which you read before you go on: additional_instructions in {STATE}) … " in line
     assert line.endswith(f" {end}")
     assert 700 < units(line) < 830
 

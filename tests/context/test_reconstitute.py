@@ -110,10 +110,7 @@ def put_event(project: Project, number: int, kind: str = "step_start", **more: A
 
 def map_fetch(project: Project, script: str, *more: str) -> None:
     """Map the command that fetches a work item to a program of the user's, which is this Python script."""
-    home = Path(project.environment()["XDG_CONFIG_HOME"]) / "faber-ledger"
-    home.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-c", script, *more, "{work_id}"]
-    (home / "config.json").write_text(json.dumps({"commands": {"/fractary-work:issue-fetch": command}}))
+    project.map_fetch(sys.executable, "-c", script, *more, "{work_id}")
 
 
 def whole(project: Project) -> None:
@@ -323,26 +320,9 @@ def test_json_is_the_whole_workflow_context(project: Project) -> None:
     whole(project)
     context = context_of(project)
     assert list(context) == [
-        "run_id",
-        "work_id",
-        "status",
-        "current_phase",
-        "current_step",
-        "artifacts",
-        "spec",
-        "issue",
-        "branch",
-        "events",
-        "session_history",
-        "session_summary",
-        "resuming_from_feedback",
-        "feedback_request",
-        "resume_point",
-        "older_decisions",
-        "work",
-        "notes",
-        "ledger_summaries",
-        "findings",
+        *("run_id", "work_id", "status", "current_phase", "current_step", "artifacts", "spec", "issue", "branch"),
+        *("events", "session_history", "session_summary", "resuming_from_feedback", "feedback_request"),
+        *("resume_point", "older_decisions", "work", "notes", "ledger_summaries", "findings"),
     ]
     assert context["issue"] == {
         "title": ISSUE["title"],
@@ -764,17 +744,13 @@ def test_an_error_needs_a_choice_and_exits_3_without_a_terminal(
     assert error["findings"][-1]["code"] == code
 
 
-@pytest.mark.parametrize(("provoked", "code", "skip"), ROWS[:1])
-def test_findings_before_a_stop_are_recorded_if_there_is_a_ledger(
-    project: Project, provoked: Any, code: str, skip: str
-) -> None:
+def test_findings_before_a_stop_are_recorded_if_there_is_a_ledger(project: Project) -> None:
     assert project.faber("reconstitute").returncode == 0
-    provoked(project)
+    unreadable_spec(project)
     (project.run / "metadata.json").unlink()
     assert project.faber("reconstitute").returncode == 3
     assert project.of_type("context_reconstituted")[-1]["mode"] == "stopped"
-    assert recorded(project)["metadata_missing"] == "WARNING"
-    assert recorded(project)[code] == "ERROR"
+    assert recorded(project) == {"metadata_missing": "WARNING", "spec_not_readable": "ERROR"}
     error = json.loads(project.faber("reconstitute", "--json").stderr)["error"]
     assert error["findings"][0]["code"] == "metadata_missing"
     assert error["warnings"][0].startswith("⚠️ WARNING: Run metadata not found")

@@ -41,19 +41,11 @@ def put_event(project: Project, number: int, kind: str, **more: Any) -> None:
     put(project, f"events/{number:03d}-{kind}.json", event)
 
 
-def map_fetch(project: Project, answer: Path | str) -> None:
-    """Map the command that fetches a work item to a program that prints a file."""
-    home = Path(project.environment()["XDG_CONFIG_HOME"]) / "faber-ledger"
-    home.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-c", "import sys; print(open(sys.argv[1]).read())", str(answer)]
-    (home / "config.json").write_text(json.dumps({"commands": {"/fractary-work:issue-fetch": command}}))
-
-
 def put_issue(project: Project, **issue: Any) -> None:
     answer = project.root.parent / "issue.json"
     answer.write_text(json.dumps({"title": "Lists", "state": "OPEN", "labels": [{"name": "feature"}], **issue}))
     project.change_state(work_id="258")
-    map_fetch(project, answer)
+    project.map_fetch(sys.executable, "-c", "import sys; print(open(sys.argv[1]).read())", str(answer))
 
 
 def put_summary(project: Project, number: int, **said: Any) -> None:

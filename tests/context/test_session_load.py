@@ -21,11 +21,6 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 SESSION = re.compile(r"claude-session-\d{8}-\d{6}-[a-z0-9]{6}")
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project.made(tmp_path / "myproject")
-
-
 def load(project: Project, *arguments: str, **env: str | None) -> str:
     """Load, and return what was printed."""
     done = project.faber("session-load", *arguments, env=env)
@@ -237,11 +232,5 @@ def test_every_kind_of_artifact_is_given(project: Project) -> None:
     assert re.search(r"\nDirectory: notes\nFiles: 2\nLatest: b\.txt \(2033-05-18T03:33:20Z\)\n", printed)
     assert f"{project.git('log', '--oneline', '-1')}\n" in printed
     assert "/fractary-work:issue-fetch 00258" in printed
-    assert project.in_context == [
-        "state",
-        "spec",
-        "all",
-        "latest",
-        "outline",
-        "commits",
-    ]  # the agent is asked for the issue
+    # The agent is asked for the issue.
+    assert project.in_context == ["state", "spec", "all", "latest", "outline", "commits"]

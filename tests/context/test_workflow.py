@@ -126,14 +126,6 @@ def test_a_workflow_without_artifacts_gets_the_defaults_with_an_optional_protoco
     ]
 
 
-def test_a_cycle_of_extends_is_an_error_that_names_it(tmp_path: Path) -> None:
-    custom(tmp_path, "a", {"extends": "b"})
-    custom(tmp_path, "b", {"extends": "a"})
-    error = failure(tmp_path, "a")
-    assert error.message.endswith("it extends itself: a -> b -> a")
-    assert error.hint == "correct .fractary/plugins/faber/workflows/b.json"
-
-
 @pytest.mark.parametrize("folder", [".fractary/plugins/faber/workflows", ".fractary/faber/workflows"])
 def test_a_projects_workflow_may_be_in_either_folder(tmp_path: Path, folder: str) -> None:
     write(tmp_path / folder, "mine", {"critical_artifacts": CRITICAL})
@@ -168,22 +160,6 @@ def test_another_plugins_workflow_is_found_below_a_root_and_is_never_fabers(tmp_
 
 
 @pytest.mark.parametrize(
-    ("workflow_id", "path"),
-    [
-        ("fractary-faber:nope", "plugins/faber/config/workflows/nope.json"),
-        ("nope", ".fractary/plugins/faber/workflows/nope.json"),
-    ],
-)
-def test_a_missing_workflow_is_reported_in_the_documents_words(tmp_path: Path, workflow_id: str, path: str) -> None:
-    # RELOAD, Step 2: ERROR "Workflow configuration not found: ${workflow_id}", "Path: ${config_path}"
-    error = failure(tmp_path, workflow_id)
-    assert error.block.startswith(
-        f"❌ ERROR: Workflow configuration not found: {workflow_id}\nPath: {path}\n\nRecovery:\n"
-    )
-    assert error.exit_code == 1
-
-
-@pytest.mark.parametrize(
     "workflow_id",
     [
         "",
@@ -200,28 +176,6 @@ def test_an_invalid_workflow_id_is_refused(tmp_path: Path, workflow_id: str) -> 
     outside = write(tmp_path, "x", {"critical_artifacts": CRITICAL})
     assert outside.exists()
     assert "not a workflow id" in failure(tmp_path / "project", workflow_id).message
-
-
-@pytest.mark.parametrize(
-    ("config", "problem"),
-    [
-        ("{", "line 1 column 2"),
-        ("[]", "not a JSON object"),
-        ("[" * 100_000, "cannot be used"),
-        ({"critical_artifacts": []}, "critical_artifacts is not an object"),
-        ({"critical_artifacts": {"conditional_load": 1}}, "critical_artifacts.conditional_load is not a list"),
-        (
-            {"critical_artifacts": {"phase_specific": {"build": {}}}},
-            "critical_artifacts.phase_specific.build is not a list",
-        ),
-        ({"extends": ["a"]}, "extends is not a string"),
-    ],
-)
-def test_a_malformed_workflow_is_an_error_that_says_what_and_where(tmp_path: Path, config: Any, problem: str) -> None:
-    custom(tmp_path, "bad", config)
-    error = failure(tmp_path, "bad")
-    assert problem in error.message
-    assert ".fractary/plugins/faber/workflows/bad.json" in error.message
 
 
 def test_a_workflow_that_is_a_pipe_binary_or_huge_is_refused(tmp_path: Path) -> None:
@@ -274,13 +228,6 @@ def test_plugin_roots_are_read_from_the_users_configuration(monkeypatch: pytest.
     assert user_config_path() == str(tmp_path / "xdg/faber-ledger/config.json")
     assert read_user_config()["plugin_roots"] == ["/opt/faber", str(tmp_path / "faber")]
     assert read_user_config()["unknown"] == ["'later' is not a setting"]
-
-
-def test_the_user_maps_slash_commands_to_programs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    mapped = {"/fractary-work:issue-fetch": ["gh", "issue", "view", "{work_id}"], "/notes": ["notes"]}
-    write(tmp_path / "faber-ledger", "config", {"commands": mapped})
-    assert read_user_config()["commands"] == mapped
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from faber_ledger.cli.ui import words as ui_words
 SECOND = "fractary-faber-259-20260105-144500"
 SPEC_SESSION = "claude-session-20260105-143022-abc123"
 WORDS = Path(__file__).with_name("documents_words.txt")
+START_SECOND = f"workflow-run --work-id 259 --run-id {SECOND}"
 WORKFLOW = ".fractary/plugins/faber/workflows/own.json"
 
 
@@ -35,7 +36,7 @@ class Printed(NamedTuple):
 
 
 class Text(NamedTuple):
-    """A document's text: its place, the function below that prints it, its stream, and the exit code."""
+    """A document's text: its place, the situation below that prints it, its stream, and the exit code."""
 
     place: str
     situation: str
@@ -46,11 +47,6 @@ class Text(NamedTuple):
 
 
 # Situations: a project and a command
-
-
-def run_command(project: Project, *arguments: str, **env: str) -> Printed:
-    done = project.faber(*arguments, env=env)
-    return Printed(done.returncode, done.stdout, done.stderr)
 
 
 def on_terminal(project: Project, answers: list[str], *arguments: str) -> Printed:
@@ -79,32 +75,14 @@ def ago(**distance: int) -> str:
     return (datetime.now(UTC) - timedelta(**distance)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def save_without_run(project: Project) -> Printed:
-    no_run(project)
-    return run_command(project, "session-save")
+# What is there before the command
 
 
-def save_missing_state(project: Project) -> Printed:
-    project.state_path.unlink()
-    return run_command(project, "session-save")
-
-
-def save_broken_state(project: Project) -> Printed:
-    project.put_state("{\n" + '"a": 1,\n' * 40 + "broken")
-    return run_command(project, "session-save")
-
-
-def save_unwritable(project: Project) -> Printed:
-    project.state_path.chmod(0o444)
-    return run_command(project, "session-save")
-
-
-def save_without_backup(project: Project) -> Printed:
+def empty_folder_for_backup(project: Project) -> None:
     (project.run / "state.json.backup").mkdir()
-    return run_command(project, "session-save")
 
 
-def save(project: Project) -> Printed:
+def long_session(project: Project) -> None:
     state = spec_state()
     state["sessions"]["session_history"].append(
         {
@@ -115,37 +93,10 @@ def save(project: Project) -> Printed:
     )
     phases = {"frame": "completed", "architect": "completed", "build": "in_progress"}
     project.put_state({**state, "phases": [{"phase_name": name, "status": status} for name, status in phases.items()]})
-    return run_command(project, "session-save", "--reason", "compaction")
 
 
-def save_never_opened(project: Project) -> Printed:
+def no_sessions(project: Project) -> None:
     project.put_state({name: value for name, value in spec_state().items() if name != "sessions"})
-    return run_command(project, "session-save")
-
-
-def save_twice(project: Project) -> Printed:
-    run_command(project, "session-save")
-    return run_command(project, "session-save")
-
-
-def hook_without_run(project: Project) -> Printed:
-    no_run(project)
-    return run_command(project, "hook", "session-start")
-
-
-def end_hook_without_run(project: Project) -> Printed:
-    no_run(project)
-    return run_command(project, "hook", "pre-compact")
-
-
-def load_without_run(project: Project) -> Printed:
-    no_run(project)
-    return run_command(project, "session-load")
-
-
-def load_scanned(project: Project) -> Printed:
-    project.active_path.unlink()
-    return run_command(project, "session-load")
 
 
 def two_runs(project: Project) -> None:
@@ -155,99 +106,47 @@ def two_runs(project: Project) -> None:
     project.write(f".fractary/runs/{SECOND}/state.json", json.dumps(other))
 
 
-def load_of_two(project: Project) -> Printed:
-    two_runs(project)
-    return run_command(project, "session-load")
-
-
-def load_of_two_on_terminal(project: Project) -> Printed:
-    two_runs(project)
-    return on_terminal(project, ["2"], "session-load", "--content")
-
-
-def load_unknown_run(project: Project) -> Printed:
-    return run_command(project, "session-load", "--run-id", "nowhere")
-
-
-def load_broken_state(project: Project) -> Printed:
-    project.put_state("{")
-    return run_command(project, "session-load")
-
-
-def load_incomplete_state(project: Project) -> Printed:
-    project.put_state({"run_id": SPEC_RUN, "status": "in_progress"})
-    return run_command(project, "session-load")
-
-
-def load_unknown_workflow(project: Project) -> Printed:
-    project.change_state(workflow_id="own")
-    return run_command(project, "session-load")
-
-
-def load_unknown_plugin_workflow(project: Project) -> Printed:
-    project.change_state(workflow_id="fractary-faber:own")
-    return run_command(project, "session-load")
-
-
 def with_specification(project: Project) -> None:
     project.write("specs/WORK-258.md", "# Work\n" * 1829)
     project.change_state(artifacts={"spec_path": "specs/WORK-258.md"}, current_phase="build")
 
 
-def load(project: Project) -> Printed:
-    with_specification(project)
-    return run_command(project, "session-load", "--trigger", "session_start", "--verbose")
-
-
-def load_on_terminal(project: Project) -> Printed:
-    with_specification(project)
-    return on_terminal(project, [], "session-load", "--content", "--trigger", "session_start")
-
-
-def load_again(project: Project) -> Printed:
+def just_loaded(project: Project) -> None:
     fresh = [{**spec_state()["context_metadata"]["artifacts_in_context"][0], "loaded_at": ago(minutes=3, seconds=10)}]
     project.change_state(context_metadata={"reload_count": 3, "artifacts_in_context": fresh})
-    return run_command(project, "session-load", "--verbose")
 
 
-def load_with_optional_missing(project: Project) -> Printed:
+def optional_missing(project: Project) -> None:
     with_workflow(project, artifact("notes", path="docs/notes.md", required=False))
-    return run_command(project, "session-load", "--verbose")
 
 
-def load_with_required_missing(project: Project) -> Printed:
+def required_missing(project: Project) -> None:
     missing = artifact("notes", path="docs/{run_id}.md", required=True)
     with_workflow(project, artifact("protocol", path=PROTOCOL), missing, artifact("last", path="never-tried.md"))
-    return run_command(project, "session-load", "--verbose")
 
 
-def load_with_unset_field(project: Project) -> Printed:
+def unset_field(project: Project) -> None:
     with_workflow(project, artifact("spec", path_from_state="artifacts.spec_path", required=True))
-    return run_command(project, "session-load")
 
 
-def load_without_source(project: Project) -> Printed:
+def no_source(project: Project) -> None:
     with_workflow(project, artifact("notes", required=True))
-    return run_command(project, "session-load")
 
 
-def load_of_unknown_type(project: Project) -> Printed:
+def unknown_type(project: Project) -> None:
     with_workflow(project, artifact("notes", type="tape", path=PROTOCOL, required=True))
-    return run_command(project, "session-load")
 
 
-def load_of_large(project: Project) -> Printed:
+def large_artifact(project: Project) -> None:
     project.write("docs/large.md", "x" * 734_003)
     with_workflow(project, artifact("large", path="docs/large.md"))
-    return run_command(project, "session-load")
 
 
-def load_with_strange_condition(project: Project) -> Printed:
+def strange_condition(project: Project) -> None:
     with_workflow(project, spec=artifact("spec", path=PROTOCOL, condition="state.work_id + 3"))
-    return run_command(project, "session-load")
 
 
-def dry_run(project: Project) -> Printed:
+def each_action(project: Project) -> None:
     project.write("specs/WORK-258.md", "x" * 12_800)
     fresh = [{"artifact_id": "protocol", "loaded_at": ago(minutes=2, seconds=5)}]
     project.change_state(artifacts={"spec_path": "specs/WORK-258.md"})
@@ -258,19 +157,66 @@ def dry_run(project: Project) -> Printed:
         artifact("notes", path="docs/notes.md"),
         spec=artifact("spec", path_from_state="artifacts.spec_path", condition="state.artifacts.spec_path != null"),
     )
-    return run_command(project, "session-load", "--dry-run")
 
 
-def start_second(project: Project) -> Printed:
-    return run_command(project, "workflow-run", "--work-id", "259", "--run-id", SECOND)
+# Each situation: what is there before, and the command. On a terminal, answers are typed at its prompts.
+
+Prepare = Callable[[Project], object]
+COMMANDS: dict[str, tuple[Prepare, str]] = {
+    "save_without_run": (no_run, "session-save"),
+    "save_missing_state": (lambda project: project.state_path.unlink(), "session-save"),
+    "save_broken_state": (lambda project: project.put_state("{\n" + '"a": 1,\n' * 40 + "broken"), "session-save"),
+    "save_unwritable": (lambda project: project.state_path.chmod(0o444), "session-save"),
+    "save_without_backup": (empty_folder_for_backup, "session-save"),
+    "save": (long_session, "session-save --reason compaction"),
+    "save_never_opened": (no_sessions, "session-save"),
+    "save_twice": (lambda project: project.faber("session-save"), "session-save"),
+    "hook_without_run": (no_run, "hook session-start"),
+    "end_hook_without_run": (no_run, "hook pre-compact"),
+    "load_without_run": (no_run, "session-load"),
+    "load_scanned": (lambda project: project.active_path.unlink(), "session-load"),
+    "load_of_two": (two_runs, "session-load"),
+    "load_unknown_run": (lambda project: None, "session-load --run-id nowhere"),
+    "load_broken_state": (lambda project: project.put_state("{"), "session-load"),
+    "load_incomplete_state": (
+        lambda project: project.put_state({"run_id": SPEC_RUN, "status": "in_progress"}),
+        "session-load",
+    ),
+    "load_unknown_workflow": (lambda project: project.change_state(workflow_id="own"), "session-load"),
+    "load_unknown_plugin_workflow": (
+        lambda project: project.change_state(workflow_id="fractary-faber:own"),
+        "session-load",
+    ),
+    "load": (with_specification, "session-load --trigger session_start --verbose"),
+    "load_again": (just_loaded, "session-load --verbose"),
+    "load_with_optional_missing": (optional_missing, "session-load --verbose"),
+    "load_with_required_missing": (required_missing, "session-load --verbose"),
+    "load_with_unset_field": (unset_field, "session-load"),
+    "load_without_source": (no_source, "session-load"),
+    "load_of_unknown_type": (unknown_type, "session-load"),
+    "load_of_large": (large_artifact, "session-load"),
+    "load_with_strange_condition": (strange_condition, "session-load"),
+    "dry_run": (each_action, "session-load --dry-run"),
+    "start_second": (lambda project: None, START_SECOND),
+}
+ON_TERMINAL: dict[str, tuple[Prepare, list[str], str]] = {
+    "load_of_two_on_terminal": (two_runs, ["2"], "session-load --content"),
+    "load_on_terminal": (with_specification, [], "session-load --content --trigger session_start"),
+    "start_second_refused": (lambda project: None, ["n"], START_SECOND),
+    "start_second_agreed": (lambda project: None, ["y"], START_SECOND),
+}
 
 
-def start_second_refused(project: Project) -> Printed:
-    return on_terminal(project, ["n"], "workflow-run", "--work-id", "259", "--run-id", SECOND)
-
-
-def start_second_agreed(project: Project) -> Printed:
-    return on_terminal(project, ["y"], "workflow-run", "--work-id", "259", "--run-id", SECOND)
+def print_in(situation: str, project: Project) -> Printed:
+    """Prepare a situation in a project, and run its command."""
+    if situation in ON_TERMINAL:
+        prepare, answers, command = ON_TERMINAL[situation]
+        prepare(project)
+        return on_terminal(project, answers, *command.split())
+    prepare, command = COMMANDS[situation]
+    prepare(project)
+    done = project.faber(*command.split())
+    return Printed(done.returncode, done.stdout, done.stderr)
 
 
 # The texts
@@ -314,8 +260,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Printed
     @functools.cache
     def once(situation: str) -> Printed:
         root = tmp_path_factory.mktemp("situation") / "myproject"
-        done: Printed = globals()[situation](Project.made(root, spec_state(), SPEC_RUN))
-        return done
+        return print_in(situation, Project.made(root, spec_state(), SPEC_RUN))
 
     return once
 

@@ -26,19 +26,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 WRITING = (
-    "openat",
-    "write",
-    "pwrite64",
-    "fsync",
-    "fdatasync",
-    "ftruncate",
-    "fchmod",
-    "flock",
-    "link",
-    "mkdir",
-    "rename",
-    "rmdir",
-    "unlink",
+    *("openat", "write", "pwrite64", "fsync", "fdatasync", "ftruncate", "fchmod", "flock", "link", "mkdir"),
+    *("rename", "rmdir", "unlink"),
 )
 LINE = re.compile(r"^(\w+)\((.*)$")
 KILL = "killed"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sqlite3
 import subprocess
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +16,9 @@ from support.project import RUN, Answer, Project, usual_state
 from support.sizes import few, pair
 
 from faber_ledger.hooks.main import LONGEST_LOG
-from faber_ledger.ledger.file import FORMAT
 from faber_ledger.recording.call import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 START = "SessionStart.startup.interactive"
@@ -187,68 +184,6 @@ def test_a_run_that_is_a_link_out_of_the_project_is_refused(project: Project, tm
     assert [path.name for path in outside.iterdir()] == ["state.json"]
 
 
-# The ledger
-
-
-def no_database(path: Path) -> None:
-    path.write_bytes(b"this is no database, whatever its name says\n" * 100)
-
-
-def another_programs(path: Path) -> None:
-    with sqlite3.connect(path) as connection:
-        connection.execute("CREATE TABLE cookie (name TEXT)")
-    connection.close()
-
-
-def of_a_newer_format(path: Path) -> None:
-    with sqlite3.connect(path) as connection:
-        connection.execute(f"PRAGMA user_version = {FORMAT + 1}")
-    connection.close()
-
-
-def a_link(path: Path) -> None:
-    os.replace(path, path.with_name("real.db"))
-    path.symlink_to("real.db")
-
-
-def a_directory(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
-BROKEN_LEDGERS: dict[Callable[[Path], None], str] = {
-    no_database: "is not a SQLite database",
-    of_a_newer_format: f"has format {FORMAT + 1}",
-    a_link: "is a link",
-    another_programs: "does not have the schema of a ledger",
-    a_directory: "is not a regular file",
-}
-
-
-NEVER_REPLACED = (of_a_newer_format, a_directory)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("breaks", few(BROKEN_LEDGERS, 4), ids=lambda breaks: breaks.__name__)
-def test_a_file_that_is_not_a_ledger_is_published_over(opened: Project, breaks: Callable[[Path], None]) -> None:
-    breaks(opened.ledger_path)
-    ledger = bytes_of(opened.ledger_path)
-    known = len(opened.recorded)
-    for recorded in EVERY:
-        text = check(opened, opened.deliver(recorded, client=ME), said=BROKEN_LEDGERS[breaks], packet=recorded == START)
-        if recorded == START:
-            assert f"# FABER run {RUN}" in text
-    assert len(opened.recorded) > known + 2
-    assert "not recorded" not in "".join(opened.log_lines)
-    assert not list(opened.run.glob("ledger.db-*"))
-    if breaks in NEVER_REPLACED:
-        assert bytes_of(opened.ledger_path) == ledger
-    else:
-        assert len(opened.log_lines) == 1
-        assert opened.faber("verify").returncode == 0
-        opened.assert_projected()
-
-
 # Workflow, git
 
 
@@ -256,7 +191,10 @@ def test_a_file_that_is_not_a_ledger_is_published_over(opened: Project, breaks: 
     ("content", "said"),
     [
         (None, "Workflow configuration not found: fractary-faber:special"),
-        (b'{"critical_artifacts": {"always_load": {}}}', "is not a list"),
+        (b"{", "line 1 column 2"),
+        (b"[]", "not a JSON object"),
+        (b'{"critical_artifacts": []}', "critical_artifacts is not an object"),
+        (b'{"critical_artifacts": {"always_load": {}}}', "critical_artifacts.always_load is not a list"),
         (b'{"extends": "fractary-faber:special"}', "it extends itself"),
         (b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "cannot be used"),
     ],
@@ -270,6 +208,7 @@ def test_an_unusable_workflow_is_reported_with_the_position(project: Project, co
     assert answer.packet is not None
     problem, _, position = answer.packet.partition(f"# FABER run {RUN}")
     assert said in problem
+    assert "plugins/faber/config/workflows/special.json" in problem
     assert "Phase: build" in position
     assert len(project.history) == 1
     assert project.metadata["reload_count"] == 0  # nothing was reloaded

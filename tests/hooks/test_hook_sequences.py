@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.project import PROTOCOL, RUN, Project, answer_of, payload_of, units
-from support.sizes import few, pair
+from support.project import PROTOCOL, RUN, Project, answer_of, payload_of
+from support.sizes import pair
 
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.log import Log
@@ -412,9 +412,6 @@ def test_a_project_without_faber_is_left_as_it_is(tmp_path: Path) -> None:
     assert list(project.root.iterdir()) == []
 
 
-# Another machine
-
-
 # The packet
 
 
@@ -427,22 +424,6 @@ def test_the_packet_is_the_same_for_the_same_state_whoever_asks(project: Project
     assert "claude-session-" not in text
     assert ME not in text
     assert project.history[0]["started_at"][:10] not in text
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("letter", "where"), few(pair(["🦀a", '"\\\n', "é", "漢", "a", "🦀", "\u0001"], ["protocol", "state"]), 2)
-)
-def test_the_packet_stays_below_what_the_client_cuts(project: Project, letter: str, where: str) -> None:
-    huge = letter * (900_000 // len(letter.encode()))
-    if where == "protocol":
-        project.write(PROTOCOL, huge)
-    else:
-        project.change_state(target=huge[:70_000], current_step=huge[:70_000])
-    text = packet(project.deliver(STARTUP))
-    assert 100 < units(text) <= 9_500
-    assert text.startswith(f"# FABER run {RUN}")
-    assert text.encode()  # nothing was cut within a character
 
 
 def test_a_required_artifact_that_is_missing_comes_first_and_the_others_follow(project: Project) -> None:

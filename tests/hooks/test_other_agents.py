@@ -426,17 +426,6 @@ def test_a_transcript_of_another_session_is_not_read(project: Project) -> None:
     assert [one.get("summary") for one in project.of_type("compaction_completed")] == [None]
 
 
-def test_copilot_gets_its_packet_by_the_hooks_of_the_clients_settings(project: Project) -> None:
-    env = COPILOTS | {"COPILOT_PROJECT_DIR": str(project.root)}
-    start = {"hook_event_name": "SessionStart", "session_id": "copilot-1", "source": "new", "cwd": str(project.root)}
-    done = hook(project, "session-start", stdin=json.dumps(start).encode(), env=env)
-    assert project.run_id in packet_in("copilot", done.output.decode())
-    assert [one["agent"] for one in project.of_type("session_started")] == ["copilot"]
-    end = {"hook_event_name": "SessionEnd", "session_id": "copilot-1", "reason": "complete", "cwd": str(project.root)}
-    hook(project, "session-end", stdin=json.dumps(end).encode(), env=env)
-    assert [entry["end_reason"] for entry in project.history] == ["normal"]
-
-
 @pytest.mark.parametrize("is_own_first", [True, False])
 def test_one_session_from_two_files_of_copilots_is_recorded_once(project: Project, is_own_first: bool) -> None:
     env = COPILOTS | {"COPILOT_PROJECT_DIR": str(project.root)}
@@ -452,6 +441,7 @@ def test_one_session_from_two_files_of_copilots_is_recorded_once(project: Projec
             answers.append(hook(project, *words, stdin=json.dumps(content).encode(), env=env).output.decode())
     assert [bool(answer) for answer in answers] == [True, False, False, False]
     assert project.run_id in packet_in("copilot", answers[0])
+    assert [one["agent"] for one in project.of_type("session_started")] == ["copilot"]
     assert [entry["end_reason"] for entry in project.history] == ["normal"]
     assert project.of_type("delivery_ignored") == []
 
@@ -545,7 +535,7 @@ HOSTILE = {
 @pytest.mark.long
 @pytest.mark.parametrize(("what", "agent"), pair(HOSTILE, FROM_TABLE))
 def test_hostile_input_ends_well_and_loses_nothing(project: Project, agent: str, what: str) -> None:
-    deliver(project, agent, "sessionStart.new" if agent == "copilot" else "SessionStart.startup")
+    deliver(project, agent, STORIES[agent][0])
     known = project.events
     for event in ("session-start", "pre-compact", "user-prompt", "Stop", "session-end"):
         answer = hook(project, "--agent", agent, event, stdin=HOSTILE[what])

@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.sample_log import START, WRITER, append_sample, every_type, history
+from support.sample_log import START, WRITER, append_sample, every_type
 
 from faber_ledger.ledger import file
-from faber_ledger.ledger.disk import RunLock
-from faber_ledger.ledger.encoding import HASH, PARENTS, SEQ
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, Locked
 from faber_ledger.ledger.file import MAX_PAYLOAD_BYTES
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.union import rows_of, write_union
+from faber_ledger.ledger.union import write_union
 from faber_ledger.ledger.verify import find_problems
 
 
@@ -35,21 +33,6 @@ def rows(path: Path) -> list[tuple[object, ...]]:
 
 def raw(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, isolation_level=None)
-
-
-def test_what_was_appended_is_read_back_in_order(tmp_path: Path) -> None:
-    recorded = append_sample(tmp_path / "ledger.db")
-    with Log.read(str(tmp_path / "ledger.db")) as log:
-        assert list(log.stream()) == recorded
-    assert [one["event"] for one in recorded] == history()
-    assert [one["seq"] for one in recorded] == list(range(1, len(recorded) + 1))
-
-
-def test_each_event_names_the_heads_before_it(ledger: Path) -> None:
-    with Log.read(str(ledger)) as log:
-        stored = list(rows_of(log))
-        assert log.heads() == [(stored[-1][SEQ], stored[-1][HASH])]
-    assert [row[PARENTS] for row in stored] == [b"", *[row[HASH] for row in stored[:-1]]]
 
 
 @pytest.mark.parametrize(
@@ -70,14 +53,6 @@ def test_no_insert_replaces_an_event_with_a_known_id(ledger: Path, verb: str, se
     with pytest.raises(sqlite3.IntegrityError, match="an event with this id is known"):
         raw(ledger).execute(f"{verb} INTO event VALUES ({','.join('?' * 13)})", forged)
     assert rows(ledger) == before
-
-
-def test_waiting_for_the_lock_ends(tmp_path: Path) -> None:
-    path = str(tmp_path / "ledger.lock")
-    with RunLock(path, 1), pytest.raises(Locked), RunLock(path, 0.05):
-        pass
-    with RunLock(path, 1):
-        pass
 
 
 def test_a_log_that_is_being_written_is_locked_and_not_damaged(ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,15 +107,3 @@ def test_no_event_is_larger_than_readers_accept(ledger: Path) -> None:
     note: Any = {**every_type()[4], "error": "x" * MAX_PAYLOAD_BYTES}
     with Log.open(str(ledger)) as log, pytest.raises(LedgerError, match="larger than 8 MB"):
         log.append([{"event": note}], at=START, writer=WRITER)
-
-
-def test_a_log_opened_for_reading_cannot_be_written(ledger: Path) -> None:
-    with Log.read(str(ledger)) as log, pytest.raises(sqlite3.OperationalError, match="readonly"):
-        log.connection.execute("DELETE FROM head")
-
-
-def test_a_new_ledger_has_its_format_in_its_header(ledger: Path) -> None:
-    header = ledger.read_bytes()[:100]
-    assert int.from_bytes(header[68:72], "big") == file.APPLICATION_ID
-    assert int.from_bytes(header[60:64], "big") == file.FORMAT
-    assert not list(ledger.parent.glob("ledger.db-*"))

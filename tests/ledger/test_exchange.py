@@ -237,7 +237,7 @@ def test_events_after_a_missing_line_are_left_out_until_it_arrives(project: Path
     assert (rest.returncode, exported(empty, RUN)) == (0, b"".join(lines))
 
 
-def test_one_id_with_two_contents_is_a_conflict(project: Path, tmp_path: Path) -> None:
+def test_one_id_with_two_contents_is_a_conflict(tmp_path: Path) -> None:
     logs = []
     for name in ("first", "second"):
         logs.append(str(tmp_path / f"{name}.db"))
@@ -249,16 +249,6 @@ def test_one_id_with_two_contents_is_a_conflict(project: Path, tmp_path: Path) -
     assert Staged(io.BytesIO(one + other)).problems == [
         "line 2: event 01KE7Q3S8W000000000000000A has another content than in an earlier line"
     ]
-    ledger_of(project).unlink()
-    assert faber(project, "import", "-", content=one).returncode == 0
-    before = ledger_of(project).read_bytes()
-    done = faber(project, "import", "-", content=other)
-    assert done.returncode == 22
-    assert (
-        b"event 01KE7Q3S8W000000000000000A is left out: it starts another run" in done.stderr
-        or b"is left out" in done.stderr
-    )
-    assert ledger_of(project).read_bytes() == before
 
 
 def test_a_redacted_event_is_imported_and_a_copy_with_its_payload_wins(tmp_path: Path) -> None:

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-import select
-import signal
-import subprocess
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.command import COMMAND
 from support.on_server import FIRST, SECOND, asked, put_project, put_run, put_state, register, runs_of
 from support.postgres import DURABLE, Cluster, Database, started_server
-from support.project import RUN, Project, heed_interrupts
+from support.project import RUN, Project
 from support.searching import NOTE, add_run
+from support.team_server import Watching
 
 from faber_ledger.projections.fold import open_sessions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from support.postgres import Login
@@ -40,6 +35,7 @@ ENDED: dict[str, Any] = {
     "step": None,
     "phases_completed": [],
 }
+WATCH = ("fleet", "--watch", "--json")
 BEGUN = {"type": "run_started", "workflow_id": "default", "work_id": "77"}
 
 
@@ -223,101 +219,50 @@ def test_hostile_rows_stop_no_table_and_what_hides_is_escaped(
 # Watching
 
 
-class Watching:
-    """`fleet --watch --json`, of which each line is what it shows then."""
-
-    def __init__(self, project: Project, url: str, *arguments: str) -> None:
-        self.process = subprocess.Popen(
-            [COMMAND, "fleet", "--watch", "--json", *arguments],
-            cwd=project.root,
-            env=project.environment({"FABER_LEDGER_URL": url}),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            preexec_fn=heed_interrupts,  # noqa: PLW1509  # a test's process may have been started in the background
-        )
-
-    def next_runs(self) -> list[str]:
-        return runs_of(json.loads(read_line(self.process.stdout))["data"])
-
-    def said(self) -> str:
-        return read_line(self.process.stderr)
-
-    def interrupt(self) -> tuple[int, str]:
-        """Press Ctrl-C; return the exit code, and what was said since."""
-        self.process.send_signal(signal.SIGINT)
-        _, errors = self.process.communicate(timeout=60)
-        return self.process.returncode, errors.decode()
+def next_runs(watching: Watching) -> list[str]:
+    """Return the runs of the next line of `fleet --watch --json`, which is what it shows then."""
+    return runs_of(json.loads(watching.next_line())["data"])
 
 
-def read_line(stream: IO[bytes] | None, seconds: float = 60) -> str:
-    """Return the next line, byte by byte, so that none waits in a buffer."""
-    assert stream is not None
-    line = b""
-    while not line.endswith(b"\n"):
-        assert select.select([stream], [], [], seconds)[0], f"nothing after {line!r}"
-        piece = os.read(stream.fileno(), 1)
-        assert piece, f"it has ended after {line!r}"
-        line += piece
-    return line.decode()
+def test_a_watch_shows_what_arrives_and_ends_with_ctrl_c(project: Project, database: Database, member: Login) -> None:
+    with Watching(project, database.url(member), *WATCH, "--every", "600") as watching:
+        assert next_runs(watching) == ["busy", "quiet", "bare"]
+        add_run(project, "bare", None, {**NOTE, "text": "later"}, hour=9)
+        put_run(database, member, project, "bare")
+        assert next_runs(watching) == ["bare", "busy", "quiet"]
+        assert watching.interrupt() == (0, "")
 
 
-@pytest.fixture
-def cleaned() -> Iterator[list[Watching]]:
-    """A list of what is watching, which is ended after the test."""
-    started: list[Watching] = []
-    yield started
-    for one in started:
-        one.process.kill()
-        one.process.communicate()
-
-
-def test_a_watch_shows_what_arrives_and_ends_with_ctrl_c(
-    project: Project, database: Database, member: Login, cleaned: list[Watching]
-) -> None:
-    watching = Watching(project, database.url(member), "--every", "600")
-    cleaned.append(watching)
-    assert watching.next_runs() == ["busy", "quiet", "bare"]
-    add_run(project, "bare", None, {**NOTE, "text": "later"}, hour=9)
-    put_run(database, member, project, "bare")
-    assert watching.next_runs() == ["bare", "busy", "quiet"]
-    assert watching.interrupt() == (0, "")
-
-
-def test_a_watch_looks_again_where_it_hears_nothing(
-    project: Project, database: Database, member: Login, cleaned: list[Watching]
-) -> None:
+def test_a_watch_looks_again_where_it_hears_nothing(project: Project, database: Database, member: Login) -> None:
     stranger = database.login()
     refused = project.faber("fleet", "--watch", env={"FABER_LEDGER_URL": database.url(stranger)})
     assert (refused.returncode, refused.stdout) == (14, "")
     register(database, stranger, SECOND)
-    watching = Watching(project, database.url(stranger), "--every", "1")
-    cleaned.append(watching)
-    assert watching.next_runs() == []
-    with database.connect(member) as connection:  # of a project that it did not see nothing is told to it
-        connection.execute("SELECT faber_ledger.admit(%s, %s::name)", (FIRST, stranger.role))
-    assert watching.next_runs() == ["busy", "quiet", "bare"]
-    assert watching.interrupt() == (0, "")
+    with Watching(project, database.url(stranger), *WATCH, "--every", "1") as watching:
+        assert next_runs(watching) == []
+        with database.connect(member) as connection:  # of a project that it did not see nothing is told to it
+            connection.execute("SELECT faber_ledger.admit(%s, %s::name)", (FIRST, stranger.role))
+        assert next_runs(watching) == ["busy", "quiet", "bare"]
+        assert watching.interrupt() == (0, "")
 
 
 @pytest.mark.long(alone=True)
-def test_a_watch_waits_for_a_server_that_is_lost(project: Project, cleaned: list[Watching]) -> None:
+def test_a_watch_waits_for_a_server_that_is_lost(project: Project) -> None:
     with started_server(settings=DURABLE) as server:
         cluster = Cluster(server.url())
         database = Database(cluster, cluster.template)
         member = database.login()
         put_project(database, member, project)
-        watching = Watching(project, database.url(member))
-        cleaned.append(watching)
-        assert watching.next_runs() == ["busy", "quiet", "bare"]
-        server.kill()
-        assert watching.said().endswith("; waiting until the server is back\n")
-        server.start()
-        assert watching.said() == "the server is back\n"
-        add_run(project, "bare", None, {**NOTE, "text": "later"}, hour=9)
-        put_run(database, member, project, "bare")
-        assert watching.next_runs() == ["bare", "busy", "quiet"]
-        assert watching.interrupt() == (0, "")
+        with Watching(project, database.url(member), *WATCH) as watching:
+            assert next_runs(watching) == ["busy", "quiet", "bare"]
+            server.kill()
+            assert watching.said().endswith("; waiting until the server is back\n")
+            server.start()
+            assert watching.said() == "the server is back\n"
+            add_run(project, "bare", None, {**NOTE, "text": "later"}, hour=9)
+            put_run(database, member, project, "bare")
+            assert next_runs(watching) == ["bare", "busy", "quiet"]
+            assert watching.interrupt() == (0, "")
 
 
 def test_a_watch_of_no_server_is_an_error(project: Project) -> None:

@@ -32,19 +32,6 @@ def run(server: Server, *statements: str) -> None:
             connection.execute(statement.encode())
 
 
-def test_a_member_uses_the_server_in_transactions_that_are_whole_or_absent(database: Database) -> None:
-    address = address_of(database.url(database.login()))
-    with open_server(address, writing=True) as server:
-        with server.transaction() as connection:
-            assert connection.execute("SHOW transaction_isolation").fetchone() == ("read committed",)
-            assert connection.execute("SHOW application_name").fetchone() == ("faber-ledger",)
-            connection.execute("CREATE TEMPORARY TABLE kept (number int)")
-        with pytest.raises(KeyError), server.transaction() as connection:
-            raise KeyError(connection.execute("INSERT INTO kept VALUES (1)").rowcount)
-        with server.transaction() as connection:
-            assert connection.execute("SELECT to_regclass('pg_temp.kept')").fetchone() == (None,)  # another session
-
-
 def test_no_statement_is_prepared_on_the_server(database: Database) -> None:
     """A pooler that lends a connection for one transaction would lose it, or have it twice."""
     with open_server(address_of(database.url(database.login()))) as server:
@@ -89,14 +76,6 @@ def test_a_server_without_a_schema_or_with_an_older_one_names_the_upgrade(databa
         assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
-def test_a_connection_that_the_server_ends_is_unavailable_and_is_made_again(database: Database) -> None:
-    with open_server(address_of(database.admin)) as server:
-        with pytest.raises(ServerUnavailable), server.transaction() as connection:
-            connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
-        with server.transaction() as connection:
-            assert connection.execute("SELECT 1").fetchone() == (1,)
-
-
 def test_a_server_that_hangs_is_given_up() -> None:
     """No time-out of TCP or of the server ends that: whoever is between the two may answer for it."""
     with (
@@ -123,11 +102,6 @@ def test_a_server_that_works_for_long_is_not_given_up_nor_one_without_news(datab
             assert len(rows.fetchall()) == 4
         with server.transaction() as connection:
             assert list(connection.notifies(timeout=1.5)) == []
-
-
-def test_a_statement_that_takes_too_long_is_unavailable(database: Database) -> None:
-    with open_server(address_of(database.admin)) as server, pytest.raises(ServerUnavailable, match="timeout"):
-        run(server, "SET LOCAL statement_timeout = 20", "SELECT pg_sleep(20)")
 
 
 def test_a_row_that_is_refused_is_not_repeated_in_the_error(database: Database) -> None:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import signal
 import socket
-import subprocess
 import threading
 from pathlib import Path
 
-from support.command import COMMAND
-from support.project import RUN, Project, heed_interrupts
-from support.team_server import Team
+from support.project import RUN, Project
+from support.team_server import Team, Watching
 
 
 def test_a_sync_without_a_run_names_what_a_server_has(team: Team) -> None:
@@ -87,49 +84,18 @@ def configure(clone: Project, url: str) -> None:
     written.rename(place)
 
 
-class Watching:
-    """`sync --watch 1` in a clone, of which each line is read in the order in which it is printed."""
-
-    def __init__(self, clone: Project, **environment: str) -> None:
-        self.process = subprocess.Popen(
-            [COMMAND, "sync", "--watch", "1"],
-            cwd=clone.root,
-            env=clone.environment(environment),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            preexec_fn=heed_interrupts,  # noqa: PLW1509  # a test's process may have been started in the background
-        )
-        self.limit = threading.Timer(120, self.process.kill)  # a line that never comes ends the test
-        self.limit.daemon = True
-        self.limit.start()
-
-    def next_line(self) -> str:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline()
-
-    def interrupt(self) -> str:
-        """Press Ctrl-C; return what was printed since."""
-        self.process.send_signal(signal.SIGINT)
-        rest = self.process.communicate(timeout=60)[0]
-        self.limit.cancel()
-        return rest
-
-
 def test_a_watch_says_once_that_the_server_is_lost_and_once_that_it_is_back(team: Team) -> None:
     first, deaf = team.clones[0], Deaf()
     configure(first, deaf.url)
-    watching = Watching(first, PGGSSENCMODE="disable")
-    for _ in range(3):
-        assert deaf.seen.acquire(timeout=60)
-    configure(first, team.url)
-    said = [watching.next_line() for _ in range(3)]
-    rest = watching.interrupt()
-    assert "before or while processing the request; tried again every 1 s until the server is back" in said[0]
-    assert said[1].startswith(f"{RUN}: 0 events fetched, ")
-    assert said[2] == "the server is back\n"
-    assert "tried again" not in rest
+    with Watching(first, None, "sync", "--watch", "1", PGGSSENCMODE="disable") as watching:
+        for _ in range(3):
+            assert deaf.seen.acquire(timeout=60)
+        configure(first, team.url)
+        lost = "before or while processing the request; tried again every 1 s until the server is back"
+        assert lost in watching.said()
+        assert watching.next_line().startswith(f"{RUN}: 0 events fetched, ")
+        assert watching.said() == "the server is back\n"
+        assert "tried again" not in watching.interrupt()[1]
 
 
 def test_a_watch_that_never_worked_ends_where_the_server_refuses(team: Team) -> None:

@@ -72,14 +72,6 @@ def test_nothing_of_a_project_is_found_by_a_role_that_does_not_see_it(project: P
         for name in (FIRST, "shop"):
             error = asked(project, database.url(stranger), "search", query, "--project", name, code=10)
             assert error["hint"] == "it shows: other"
-    with database.connect(stranger) as connection:
-        for function in ("find_events", "find_states"):
-            for projects in (None, [FIRST], [FIRST, SECOND]):
-                found = connection.execute(
-                    f"SELECT * FROM faber_ledger.{function}('{{}}', %s, NULL, NULL, NULL, NULL, 100)".encode(),
-                    (projects,),
-                )
-                assert found.fetchall() == []
 
 
 def test_a_redacted_event_is_never_found_nor_the_states_of_its_run(project: Project, database: Database) -> None:

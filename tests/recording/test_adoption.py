@@ -131,10 +131,6 @@ def committed_project(root: Path) -> Project:
     return project
 
 
-def session_ids(project: Project) -> list[str]:
-    return [one["session_id"] for one in project.history]
-
-
 def test_a_command_adopts_what_a_tool_wrote_before_it_projects(tmp_path: Path) -> None:
     project = committed_project(tmp_path)
     write_session(project, entry(A, by="another tool"))
@@ -148,17 +144,6 @@ def test_a_command_adopts_what_a_tool_wrote_before_it_projects(tmp_path: Path) -
     count = len(project.events)
     assert project.faber("project").returncode == 0
     assert len(project.events) == count
-
-
-def test_the_next_hook_adopts_what_a_tool_wrote_and_committed_here(tmp_path: Path) -> None:
-    project = committed_project(tmp_path)
-    write_session(project, entry(A))
-    commit(project, "FABER commits at the end of Frame")
-    assert project.deliver(START, client=ME).packet
-    assert session_ids(project)[1] == A
-    assert len(project.of_type("run_adopted")) == 2
-    assert project.log_lines == []
-    project.assert_projected()
 
 
 def test_a_command_says_what_it_writes_over(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from support.project import RUN, Project
 from faber_ledger.recording.call import checkout_at_end
 from faber_ledger.runs import git_query as queries
 from faber_ledger.runs.clone import note_use
-from faber_ledger.runs.git import branch_of
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.run import forget_work_trees
 
@@ -93,18 +92,6 @@ def test_the_start_of_a_run_records_the_branch_without_a_client_too(project: Pro
     started.assert_projected()
 
 
-# The branch, from git's HEAD file
-
-
-@pytest.mark.parametrize("head", ["ref: refs/heads/.invalid\n", None])
-def test_a_head_that_names_no_branch_gives_none(project: Project, head: str | None) -> None:
-    if head is None:
-        project.git("switch", "--quiet", "--detach")
-    else:
-        project.write(".git/HEAD", head)
-    assert branch_of(str(project.root)) is None
-
-
 # Uncommitted changes
 
 
@@ -170,6 +157,3 @@ def test_no_program_of_the_repository_runs(project: Project, tmp_path: Path, kin
     assert not ran.exists()
     subprocess.run(["git", "status"], cwd=project.root, capture_output=True, check=False)
     assert ran.exists(), "git itself would not have run it, so that this shows nothing"
-
-
-# What waits

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
 import shutil
@@ -22,7 +21,7 @@ from support.project import Project, heed_interrupts, without_overrides
 
 from faber_ledger.recording.inbox import inbox_in_tree
 from faber_ledger.runs.layouts import find_run
-from faber_ledger.runs.run import Run, forget_work_trees, inbox_path
+from faber_ledger.runs.run import Run, inbox_path
 from faber_ledger.runs.set_aside import list_set_aside
 
 START, PRE, POST, END = (
@@ -162,29 +161,6 @@ def test_a_start_whose_twin_was_killed_gives_the_packet(project: Project) -> Non
 # What is in the inbox
 
 
-def test_a_waiting_delivery_is_readable_by_its_owner_only(project: Project) -> None:
-    (path,) = refused(project, START)
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert path.is_relative_to(project.root / ".git" / "faber-ledger" / "inbox")
-    assert json.loads(path.read_text())["word"] == "startup"
-
-
-def test_without_git_a_delivery_waits_in_the_users_folder_for_state(
-    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    shutil.rmtree(project.root / ".git")
-    forget_work_trees()
-    (path,) = refused(project, START)
-    key = hashlib.sha256(bytes(project.root.resolve())).hexdigest()
-    state = tmp_path / "state" / "faber-ledger"
-    assert path.parent == state / key / "inbox" / project.run_id
-    assert {one.stat().st_mode & 0o777 for one in (state, *path.parents[:3])} == {0o700}
-    project.deliver(END)
-    assert files(project) == []
-    assert project.types[-2:] == ["session_started", "session_ended"]
-
-
 def test_where_the_git_directory_is_unwritable_a_delivery_waits_without_secrets(project: Project) -> None:
     secret = "ghp_" + "a1B2c3D4" * 4 + "e5F6"
     project.deliver(START, client="one")
@@ -229,16 +205,8 @@ def sandbox(project: Project) -> Callable[..., subprocess.CompletedProcess[str]]
         for path, mode in zip(paths, modes, strict=True):
             path.chmod(mode & 0o555)
         try:
-            return subprocess.run(
-                [COMMAND, *words],
-                cwd=project.root,
-                env=project.environment({"CLAUDE_CODE_SESSION_ID": "one"}),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                check=False,
-                preexec_fn=without_overrides,
-            )
+            env = {"CLAUDE_CODE_SESSION_ID": "one"}
+            return project.faber(*words, env=env, preexec_fn=without_overrides)
         finally:
             for path, mode in zip(paths, modes, strict=True):
                 path.chmod(mode)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.files_with import files_with
@@ -63,12 +61,6 @@ def in_git(project: Project, text: str) -> bool:
     command = ["git", "cat-file", "--batch", "--batch-all-objects"]
     objects = subprocess.run(command, cwd=project.root, capture_output=True, check=True).stdout
     return text.encode() in objects
-
-
-def setting_of(project: Project, **options: Any) -> tuple[bool, str]:
-    """Return whether summaries are recorded, and what says so."""
-    found = json.loads(project.faber("config", "show", "--json", **options).stdout)["data"]["run"]["settings"]
-    return found["summaries"]["value"], found["summaries"]["from"]
 
 
 # What is kept, and which sessions get it
@@ -190,15 +182,6 @@ def test_a_redaction_that_another_clone_made_removes_it(project: Project, tmp_pa
 # What `init` writes, and what it says
 
 
-def test_init_with_summaries_records_them(tmp_path: Path) -> None:
-    project = started(tmp_path / "p", "--summaries")
-    packet(project, STARTUP, ME)
-    compacted(project, ME, SAID)
-    assert [event["summary"] for event in project.of_type("compaction_completed")] == [SAID]
-    assert kept(project) == []
-    assert setting_of(project) == (True, SETTING)
-
-
 def test_settings_that_cannot_be_read_stop_it_before_anything_is_written(tmp_path: Path) -> None:
     project = Project(tmp_path / "p")
     project.write(SETTING, b"{ no JSON")
@@ -252,6 +235,7 @@ def test_where_a_setting_or_an_option_decides_nobody_is_asked(tmp_path: Path) ->
     for name, word in (("stays", "--no-summaries"), ("recorded", "--summaries")):
         assert ASKED not in terminal(tmp_path / name, word, answers=[])[1]
     project = started(tmp_path / "theirs", "--summaries")
+    assert settings_of(project) == '{"summaries": true}\n'
     clone = project.clone(tmp_path / "clone", "desktop")
     shutil.rmtree(clone.root / ".claude")
     assert ASKED not in clone.on_terminal("init", "--carry", "tree")[0]

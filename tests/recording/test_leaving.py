@@ -77,3 +77,13 @@ def test_a_load_does_not_change_since_when_the_client_is_there(first: Project) -
     assert first.faber("session-load", env=IN_CLIENT).returncode in (0, 1)
     assert seen(first).session_at == since
     assert len(first.of_type("session_started")) == 1
+
+
+def test_a_client_that_left_the_worktree_is_still_recorded_there(first: Project) -> None:
+    """(real-client D1)"""
+    tree = Project(first.root.parent / "tree", "wt-400")
+    first.git("worktree", "add", "--quiet", "-b", "wt9", str(tree.root))
+    assert tree.faber("run", "start", "--work-id", "400", "--run-id", "wt-400", "--yes", env=IN_CLIENT).returncode == 0
+    first.deliver("SessionEnd.other.interactive", **ME)
+    assert tree.current is None
+    assert len(tree.of_type("session_ended")) == 1

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
-from support.command import COMMAND, run_command
 from support.files_with import files_with
 from support.project import Project
 from support.summaries import ME, OTHER
@@ -139,15 +138,8 @@ def test_a_secret_in_place_of_a_hooks_name_gets_into_no_log(project: Project) ->
 @pytest.mark.parametrize(("kind", "from_stdin"), [("note", False), ("summary", True)])
 def test_a_note_is_recorded_without_its_secrets(project: Project, kind: str, *, from_stdin: bool) -> None:
     """(W17)"""
-    done = run_command(
-        [COMMAND, "note", "add", "--kind", kind, *(["--from-stdin"] if from_stdin else [SAID]), "--json"],
-        cwd=project.root,
-        env=project.environment(),
-        input=SAID,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    words = ["--from-stdin"] if from_stdin else [SAID]
+    done = project.faber("note", "add", "--kind", kind, *words, "--json", input=SAID)
     (event,) = project.of_type("note_recorded")
     assert json.loads(done.stdout)["data"]["text"] == event["text"]
     assert PASSWORD not in done.stdout
@@ -173,7 +165,7 @@ def test_the_error_of_a_users_program_is_recorded_without_its_secrets(project: P
     workflow = json.dumps({"critical_artifacts": {"always_load": [issue]}})
     project.write(".fractary/faber/workflows/mine.json", workflow)
     project.change_state(workflow_id="mine")
-    map_program(project, f"import sys; sys.exit({SAID!r})")
+    project.map_fetch(sys.executable, "-c", f"import sys; sys.exit({SAID!r})")
     assert project.faber("session-load").returncode == 0
     (failed,) = project.of_type("artifact_failed")
     assert "log in with password: [masked]" in failed["error"]
@@ -183,18 +175,11 @@ def test_the_error_of_a_users_program_is_recorded_without_its_secrets(project: P
 def test_a_finding_is_recorded_without_its_secrets(project: Project) -> None:
     """(W17)"""
     project.change_state(work_id="258")
-    map_program(project, f"import sys; sys.exit('could not resolve host: {SAID}')")
+    project.map_fetch(sys.executable, "-c", f"import sys; sys.exit('could not resolve host: {SAID}')")
     assert project.faber("reconstitute").returncode == 0
     told = [one["told"] for one in project.of_type("context_reconstituted")[0]["findings"]]
     assert [text for text in told if "password: [masked]" in text]
     assert holders(project) == []
-
-
-def map_program(project: Project, script: str) -> None:
-    """Let a program of the user fetch issues."""
-    config = Path(project.environment()["XDG_CONFIG_HOME"]) / "faber-ledger/config.json"
-    config.parent.mkdir(parents=True)
-    config.write_text(json.dumps({"commands": {"/fractary-work:issue-fetch": [sys.executable, "-c", script]}}))
 
 
 def test_names_are_recorded_as_they_are(project: Project) -> None:

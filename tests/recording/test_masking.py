@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -185,16 +183,6 @@ def test_after_more_names_than_anybody_writes_the_rest_is_masked() -> None:
     assert masked.endswith(" [masked: the rest]")
     assert "kr4!" not in masked
     assert mask_text(masked) == masked
-
-
-def test_a_text_without_a_marker_compiles_nothing() -> None:
-    program = (
-        "import sys; from faber_ledger.recording.secrets.mask import mask_text, mask_tokens;"
-        " loaded = 're' in sys.modules; mask_text('We chose flock, and every test is green.');"
-        " mask_tokens('https://u:p' + '@host/x'); print(loaded or 're' not in sys.modules)"
-    )
-    command = [sys.executable, "-S", "-c", f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r}); {program}"]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "True\n"
 
 
 # Properties: hypothesis prints what failed, and how to repeat it

@@ -140,18 +140,6 @@ def test_the_session_in_which_faber_starts_a_run_is_recorded(plain: Project) -> 
     run.assert_projected()
 
 
-def test_a_compaction_in_that_session_divides_it_in_two(plain: Project) -> None:
-    plain.deliver(STARTUP, **me())
-    run = faber_starts(plain, "run-1")
-    assert run.deliver(PRE, **me()).hint
-    assert run.deliver(COMPACT, **me()).packet
-    run.deliver(POST, **me())
-    run.deliver(END, **me())
-    assert reasons(run) == ["compaction", "normal"]
-    assert [event["source"] for event in run.of_type("session_started")] == ["inferred", "compact"]
-    run.assert_projected()
-
-
 def test_a_serial_batch_has_each_session_on_its_run(plain: Project) -> None:
     """One client carries out three runs; FABER moves the active file."""
     first = faber_starts(plain, "run-1")

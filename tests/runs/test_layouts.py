@@ -102,10 +102,9 @@ def seen(project: Project, layout: Layout) -> Project:
     return project
 
 
-def clone_of(project: Project, layout: Layout, name: str, *, drivers: bool = True) -> Project:
+def clone_of(project: Project, layout: Layout, name: str) -> Project:
     clone = seen(project.clone(project.root.parent / name, name), layout)
-    if drivers:
-        assert clone.faber("init", "--git-only", "--no-pre-commit").returncode == 0
+    assert clone.faber("init", "--git-only", "--no-pre-commit").returncode == 0
     return clone
 
 

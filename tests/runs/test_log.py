@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.command import COMMAND
-from support.forging import forge
 from support.program import path_with_program
 from support.project import Project
 
@@ -123,6 +122,12 @@ def put_a_pipe(path: Path) -> None:
     os.mkfifo(path)
 
 
+def put_another_programs(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE cookie (name TEXT)")
+    connection.close()
+
+
 BROKEN: dict[str, Callable[[Path], object]] = {
     "torn": lambda path: path.write_bytes(path.read_bytes()[:5000]),
     "not a database": lambda path: path.write_bytes(b"<<<<<<< HEAD\n" * 100),
@@ -130,19 +135,25 @@ BROKEN: dict[str, Callable[[Path], object]] = {
     "missing": lambda path: path.unlink(),
     "a link": put_a_link,
     "a pipe": put_a_pipe,
+    "another program's": put_another_programs,
 }
+SET_ASIDE = ("torn", "not a database", "another program's")
 
 
+@pytest.mark.parametrize("is_hook", [True, False])
 @pytest.mark.parametrize("how", BROKEN)
-def test_whatever_is_in_the_files_place_the_log_publishes_again(project: Project, how: str) -> None:
+def test_whatever_is_in_the_files_place_the_log_publishes_again(project: Project, how: str, *, is_hook: bool) -> None:
     before = ids_in(run_of(project).log_path)
     BROKEN[how](project.ledger_path)
-    note(project, "after it")
+    if is_hook:
+        assert project.deliver("SessionStart.resume.print", client="another").packet
+    else:
+        note(project, "after it")
     assert ids_in(project.ledger_path)[: len(before)] == before
     assert not project.ledger_path.is_symlink()
     assert verify(project).returncode == 0
     aside = [*(project.root / ".git/faber-ledger/set-aside").glob("*")]
-    assert len(aside) == (1 if how in ("torn", "not a database") else 0)
+    assert len(aside) == (1 if how in SET_ASIDE else 0)
 
 
 def test_a_directory_in_the_files_place_is_named_by_what_publishes(project: Project) -> None:
@@ -154,6 +165,8 @@ def test_a_directory_in_the_files_place_is_named_by_what_publishes(project: Proj
         assert (done.returncode, done.stdout) == (1, "")
         assert "ledger.db is a directory" in done.stderr
         assert "remove it" in done.stderr
+    assert project.deliver("SessionStart.resume.print", client="another").packet
+    assert "is a directory; the log has all events" in project.log_lines[-1].lower()
     project.ledger_path.rmdir()
     assert project.faber("project", project.run_id).returncode == 0
     assert verify(project).returncode == 0
@@ -204,13 +217,3 @@ def test_the_tracked_file_has_no_writer_journal_or_lock(project: Project) -> Non
         opened = [line for line in text.splitlines() if re.search(r'/ledger\.db"', line) and "open" in line]
         assert [line for line in opened if re.search("O_WRONLY|O_RDWR|O_CREAT", line)] == []
     assert sorted(path.name for path in project.run.iterdir() if "ledger" in path.name) == ["ledger.db"]
-
-
-def test_a_rebuild_makes_a_log_with_a_wrong_hash_again(project: Project) -> None:
-    forge(project.clones_log, "UPDATE event SET writer = 'somebody' WHERE seq = 2")
-    assert verify(project).returncode == 20
-    done = project.faber("project", "--rebuild")
-    assert done.returncode == 0, done.stderr
-    assert "was set aside" in done.stdout + done.stderr
-    assert verify(project).returncode == 0
-    assert ids_in(project.clones_log) == ids_in(project.ledger_path)

@@ -34,14 +34,6 @@ def seen(project: Project, client: str = "client") -> SeenClient:
     return found
 
 
-def test_a_command_in_a_client_opens_its_newest_session(project: Project) -> None:
-    variables = {"CLAUDE_CODE_SESSION_ID": "client", "CLAUDE_PID": "7"}
-    assert project.faber("session-load", env=variables).returncode in (0, 1)
-    assert (seen(project).run_id, seen(project).pid) == (RUN, "7")
-    assert project.faber("run", "start", "--work-id", "1", "--run-id", "other", "--yes", env=variables).returncode == 0
-    assert seen(project).run_id == "other"
-
-
 def test_a_reused_process_id_does_not_take_the_earlier_clients_run(project: Project, tmp_path: Path) -> None:
     project.deliver("SessionStart.startup.print", client="earlier", pid="42")
     project.deliver("SessionEnd.other.print", client="earlier", pid="42")

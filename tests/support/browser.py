@@ -12,15 +12,8 @@ from pathlib import Path
 from typing import Any
 
 FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--hide-scrollbars",
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars"),
 ]
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the name that the WebDriver standard gives an element's id
 NO_JAVASCRIPT = {"profile.managed_default_content_settings.javascript": 2}

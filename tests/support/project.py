@@ -157,6 +157,12 @@ class Project:
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         return path
 
+    def map_fetch(self, *command: str) -> None:
+        """Map the command that fetches a work item to a program of the user's."""
+        config = Path(self.environment()["XDG_CONFIG_HOME"]) / "faber-ledger/config.json"
+        config.parent.mkdir(parents=True, exist_ok=True)
+        config.write_text(json.dumps({"commands": {"/fractary-work:issue-fetch": [*command]}}))
+
     def git(self, *arguments: str, code: int = 0) -> str:
         """Run git in the project, without this machine's configuration; raise CalledProcessError on another code."""
         quiet = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
@@ -187,18 +193,12 @@ class Project:
         merged: dict[str, str | None] = {**inherited, **own, **(more or {})}
         return {name: value for name, value in merged.items() if value is not None}
 
-    def faber(self, *arguments: str, env: Mapping[str, str | None] | None = None) -> subprocess.CompletedProcess[str]:
-        """Run a command in the project."""
-        return run_command(
-            [COMMAND, *arguments],
-            cwd=self.root,
-            env=self.environment(env),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            check=False,
-        )
+    def faber(
+        self, *arguments: str, env: Mapping[str, str | None] | None = None, **options: Any
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command in the project; `options` are those of `subprocess.run`."""
+        usual: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "encoding": "utf-8"}
+        return run_command([COMMAND, *arguments], cwd=self.root, env=self.environment(env), **(usual | options))
 
     def on_terminal(self, *arguments: str, answers: list[str] | None = None, env: Any = None) -> tuple[str, int]:
         """Run a command on a terminal, type an answer at each prompt; return what was shown, and the exit code."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import select
 import shutil
+import signal
 import subprocess
 import time
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from psycopg.rows import dict_row
 
@@ -17,7 +20,7 @@ from faber_ledger.postgres.ask import MOST_EVENTS
 from support.command import COMMAND, Command
 from support.folders import make_folder
 from support.forged_events import add_head, forged_row
-from support.project import RUN, Project
+from support.project import RUN, Project, heed_interrupts
 from support.server_rows import put
 
 if TYPE_CHECKING:
@@ -155,3 +158,49 @@ def wait_for_batch(connection: psycopg.Connection[tuple[Any, ...]], after: int =
         if count > after:
             return int(count)
         assert time.monotonic() < latest, f"no more than {count} events"
+
+
+class Watching:
+    """A command that goes on until it is interrupted, or until the test ends, of which single lines are read."""
+
+    def __init__(self, project: Project, url: str | None, *command: str, **environment: str) -> None:
+        self.process = subprocess.Popen(
+            [COMMAND, *command],
+            cwd=project.root,
+            env=project.environment({"FABER_LEDGER_URL": url, **environment}),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            preexec_fn=heed_interrupts,  # noqa: PLW1509  # a test's process may have been started in the background
+        )
+
+    def __enter__(self) -> Watching:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def next_line(self) -> str:
+        return read_line(self.process.stdout)
+
+    def said(self) -> str:
+        return read_line(self.process.stderr)
+
+    def interrupt(self) -> tuple[int, str]:
+        """Press Ctrl-C; return the exit code, and what was said since."""
+        self.process.send_signal(signal.SIGINT)
+        _, errors = self.process.communicate(timeout=60)
+        return self.process.returncode, errors.decode()
+
+
+def read_line(stream: IO[bytes] | None, seconds: float = 60) -> str:
+    """Return the next line, byte by byte, so that none waits in a buffer."""
+    assert stream is not None
+    line = b""
+    while not line.endswith(b"\n"):
+        assert select.select([stream], [], [], seconds)[0], f"nothing after {line!r}"
+        piece = os.read(stream.fileno(), 1)
+        assert piece, f"it has ended after {line!r}"
+        line += piece
+    return line.decode()
