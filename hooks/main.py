@@ -309,13 +309,15 @@ def begin(hook: str) -> None:
 def limit(hook: str) -> None:
     """Set the time that a hook has, and end this process a little later, whatever it waits for then."""
     limit_time(SECONDS_AT_THE_END if hook == "SessionEnd" else SECONDS)
-    signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
-    signal.setitimer(signal.ITIMER_REAL, time_left() + SECONDS_TO_ANSWER)
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
+        signal.setitimer(signal.ITIMER_REAL, time_left() + SECONDS_TO_ANSWER)
 
 
 def end() -> None:
     """Let nothing end this process any more."""
-    signal.setitimer(signal.ITIMER_REAL, 0)
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def read_input() -> bytes:

@@ -8,11 +8,11 @@ its owner may.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
 import time
 
+from faber_ledger import ledger
 from faber_ledger.ledger import BACKUP_ENDING
 from faber_ledger.ledger.clock import time_left
 from faber_ledger.ledger.errors import Locked, NotWritable
@@ -21,6 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+__all__ = ["fcntl"]
 KINDS = {stat.S_IFDIR: "a directory", stat.S_IFLNK: "a link", stat.S_IFIFO: "a named pipe"}
 HEX = "0123456789abcdef"
 NO_PATH = "this text cannot be a path"
@@ -77,8 +78,8 @@ def _open_regular(path: str, *, follow: bool) -> tuple[int, int]:
     found = os.stat(path) if follow else os.lstat(path)
     if not stat.S_ISREG(found.st_mode):
         raise _refusal(found)
-    flags = os.O_RDONLY | os.O_NONBLOCK
-    descriptor = os.open(path, flags if follow else flags | os.O_NOFOLLOW)
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags if follow else flags | getattr(os, "O_NOFOLLOW", 0))
     try:
         if not stat.S_ISREG((found := os.fstat(descriptor)).st_mode):
             raise _refusal(found)
@@ -108,8 +109,9 @@ def append_line(path: str, line: str) -> None:
 
     No link is followed and no pipe waited for. Two processes that append at once both succeed.
     """
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
-    with open(os.open(path, flags, OWN), "a", encoding="utf-8", newline="\n") as file:
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    with open(os.open(path, flags, 0o600), "a", encoding="utf-8", newline="\n") as file:
+        make_private(file.fileno(), path)
         file.write(f"{line}\n")
 
 
@@ -157,7 +159,7 @@ def _refusal(status: os.stat_result) -> FileRefused:
 
 # Written whole
 
-OWN = 0o600  # the permissions of files of ours
+OWN = 0o600  # the permissions of files of ours, or more in a shared repository
 OURS = ".faber-ledger.tmp"  # the ending of names that no other program uses
 
 
@@ -173,10 +175,11 @@ def put(
 ) -> None:
     """Replace a file's content; raises OSError, and then the file has its old content, or the new one, not synced.
 
-    The file gets the owner and permissions of another file (`like`), else `mode` as the process masks it. If not
-    `durable`, a power cut may leave the old content, or none. A caller without a lock (not `locked`) gets a temporary
-    name of its own: of two writers under one name, one would rename what the other has half written. For a file that
-    other programs write too, pass a name from `own_name` as `temporary`.
+    The file gets the owner and permissions of another file (`like`), else `mode` as the process masks it; OWN is for a
+    file of ours, which a shared repository shares. If not `durable`, a power cut may leave the old content, or none. A
+    caller without a lock (not `locked`) gets a temporary name of its own: of two writers under one name, one would
+    rename what the other has half written. For a file that other programs write too, pass a name from `own_name` as
+    `temporary`.
     """
     temporary = temporary or path + (".tmp" if locked else f".{os.getpid()}.tmp")
     try:
@@ -226,8 +229,8 @@ def write(
     path: str, content: bytes, *, like: os.stat_result | None = None, mode: int = 0o666, durable: bool = True
 ) -> None:
     """Write a new file as `put` does; a killed writer's leftover, or a link, is removed first."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-    opening = mode if like is None else OWN
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    opening = mode if like is None else 0o600
     try:
         descriptor = os.open(path, flags, opening)
     except FileExistsError:
@@ -236,6 +239,8 @@ def write(
     try:
         if like is not None:
             keep_owner(descriptor, like)
+        elif mode == OWN:
+            make_private(descriptor, path)
         left = memoryview(content)
         while left:
             left = left[os.write(descriptor, left) :]
@@ -263,12 +268,29 @@ def keep_owner(file: int | str, like: os.stat_result) -> None:
                 break
             except OSError:  # only root may change owners, and not to a user that its container does not know
                 continue  # the content matters more than the owner
-    os.chmod(file, stat.S_IMODE(like.st_mode))
+    if isinstance(file, str) or os.chmod in os.supports_fd:
+        os.chmod(file, stat.S_IMODE(like.st_mode))
+
+
+def make_private(file: int | str, path: str) -> None:
+    """Let only its owner open a file of ours at `path`; `file` is its descriptor or its path.
+
+    Another user's file, as in a shared repository, keeps its own.
+    """
+    mode = ledger.private_mode(path)
+    try:
+        if stat.S_IMODE(os.stat(file).st_mode) != mode and (isinstance(file, str) or os.chmod in os.supports_fd):
+            os.chmod(file, mode)
+    except OSError:
+        pass
 
 
 def sync_directory(directory: str) -> None:
     """Make a rename in a directory durable, where the system can."""
-    descriptor = os.open(directory or ".", os.O_RDONLY)
+    try:
+        descriptor = os.open(directory or ".", os.O_RDONLY)
+    except OSError:  # Windows cannot open a directory
+        return
     try:
         os.fsync(descriptor)
     except OSError as error:
@@ -279,6 +301,11 @@ def sync_directory(directory: str) -> None:
     finally:
         os.close(descriptor)
 
+
+try:
+    import fcntl
+except ImportError:  # Windows: only SQLite's own lock is left, which polls
+    fcntl = None  # type: ignore[assignment]  # None means below that there is no lock
 
 LOCK_SECONDS = 10.0  # how long a command waits; hooks give up sooner
 BETWEEN_TRIES = 0.005
@@ -312,14 +339,18 @@ class RunLock:
 
     def _open(self) -> int:
         """Open the file and return its descriptor; raises OSError."""
-        flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+        flags = os.O_RDWR | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
         try:
             return os.open(self.path, flags)
         except FileNotFoundError:
-            return os.open(self.path, flags | os.O_CREAT, OWN)
+            descriptor = os.open(self.path, flags | os.O_CREAT, 0o600)
+            make_private(descriptor, self.path)
+            return descriptor
 
     def _wait(self) -> None:
         """Try until the lock is free; raises Locked."""
+        if fcntl is None:
+            return
         end = time.monotonic() + time_left(self.seconds)
         while True:
             try:

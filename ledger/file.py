@@ -298,7 +298,7 @@ def surplus_bytes(connection: sqlite3.Connection, path: str) -> int:
 
 def _header(path: str) -> bytes:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except FileNotFoundError:
         return b""
     except OSError as error:

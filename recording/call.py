@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 
 from faber_ledger.ledger.encoding import loads, sha256, without_surrogates
 from faber_ledger.runs.active import active_run, is_finished, named_since
@@ -173,7 +174,8 @@ def export_run(path: str, run_id: str, work_id: object) -> None:
     work = str(work_id) if isinstance(work_id, (str, int)) and not isinstance(work_id, bool) else ""
     values = {"FABER_RUN_ID": run_id if is_run_id(run_id) else "", "FABER_WORK_ID": work if is_value(work) else ""}
     wanted = "".join([f"export {name}='{value}'\n" for name, value in values.items()]).encode()
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
+    flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
     with open(os.open(path, flags, 0o600), "r+b", buffering=0) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(f"{path} is not a regular file")
@@ -294,7 +296,7 @@ def read_environment(root: str, cwd: str | None = None) -> Environment:
         commit = GitQuery(["rev-parse", "HEAD"], root).answer()
     return {
         "hostname": hostname(),
-        "platform": os.uname().sysname.lower(),
+        "platform": os.uname().sysname.lower() if hasattr(os, "uname") else sys.platform,
         "cwd": cwd or _working_directory() or root,
         "git_commit": commit[: _digits(common_directory(root) or "")] if commit else None,
     }
@@ -325,7 +327,8 @@ def _working_directory() -> str | None:
 
 def hostname() -> str:
     """Return this machine's name, or `FABER_LEDGER_HOSTNAME` where the real one must not be recorded."""
-    return os.environ.get("FABER_LEDGER_HOSTNAME") or os.uname().nodename
+    given = os.environ.get("FABER_LEDGER_HOSTNAME") or os.environ.get("COMPUTERNAME", "")
+    return given or (os.uname().nodename if hasattr(os, "uname") else "")
 
 
 def checkout_at_start(run: Run) -> Checkout | None:

@@ -6,12 +6,11 @@ its name when it is whole and locked. Files are not synced: a power cut may take
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 
 from faber_ledger.ledger.clock import LATEST, is_event_id
-from faber_ledger.ledger.disk import OWN, FileRefused, is_hex_id, open_regular, remove
+from faber_ledger.ledger.disk import OWN, FileRefused, fcntl, is_hex_id, make_private, open_regular, remove
 from faber_ledger.ledger.encoding import dumps, loads
 from faber_ledger.ledger.event_types import ENVIRONMENT, EVENT_TYPES, has_required
 from faber_ledger.recording.call import HOOKS
@@ -189,6 +188,7 @@ def _put(folder: str, arrival: Arrival | LeftFacts) -> InboxFile:
     descriptor = os.open(path + UNFINISHED, flags, OWN)
     try:
         _lock(descriptor)
+        make_private(descriptor, path)
         left = memoryview(dumps(arrival).encode("utf-8", "surrogatepass"))
         while left:
             left = left[os.write(descriptor, left) :]
@@ -283,6 +283,8 @@ def _lock(descriptor: int, *, is_shared: bool = False) -> None:
 
     Where the file system has no locks, the file waits all the same: nothing can be recorded there either.
     """
+    if fcntl is None:
+        return
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:

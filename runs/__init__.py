@@ -8,3 +8,17 @@ the work tree's `ledger.db` is a copy of it, which is *published* (`publish`) an
 Read `run` first (names and files), then `active`, `state_file` and `log`. Hooks load most of this package: nothing
 here prints, and what few calls need is imported where it is used.
 """
+
+from __future__ import annotations
+
+import faber_ledger.ledger
+
+
+def _file_mode(path: str) -> int:
+    from faber_ledger.runs.clone import file_mode  # it imports `ledger`
+
+    faber_ledger.ledger.private_mode = file_mode
+    return file_mode(path)
+
+
+faber_ledger.ledger.private_mode = _file_mode

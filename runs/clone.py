@@ -1,7 +1,7 @@
 """What this clone keeps of its runs below the common git directory, where no checkout, clean or commit reaches.
 
-Folders and files of ours are their owner's alone. One of them is the random key of this clone: what is hashed with it,
-nobody else can guess.
+Folders and files of ours are their owner's alone, or shared as git's. One of them is the random key of this clone: what
+is hashed with it, nobody else can guess.
 
 In `.git/faber-ledger/`, with the locks of what a clone does once:
 
@@ -22,6 +22,7 @@ the SHA-256 of the project's real path.
 from __future__ import annotations
 
 import os
+import stat
 
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.disk import (
@@ -36,6 +37,7 @@ from faber_ledger.ledger.disk import (
 )
 from faber_ledger.ledger.encoding import keyed_hash
 from faber_ledger.ledger.errors import NotWritable
+from faber_ledger.runs.git import read_config
 from faber_ledger.runs.run import (
     ATTRIBUTES_FILE,
     clone_folder,
@@ -170,7 +172,36 @@ def is_empty(path: str) -> bool:
         return True
 
 
+# What git understands by a word in `core.sharedRepository`; a number is the file's own permissions.
+SHARED = {
+    **dict.fromkeys(("1", "true", "yes", "on", "group"), 0o660),
+    **dict.fromkeys(("2", "all", "world", "everybody"), 0o664),
+}
 KEY_BYTES = 32
+
+_modes: dict[str, int] = {}  # by the folder, of which git's directory is one
+
+
+def file_mode(path: str) -> int:
+    """Return the permissions of a file of ours at `path`: 0600, or what `core.sharedRepository` makes of that."""
+    folder = os.path.dirname(path)
+    if folder not in _modes:
+        common = common_directory(folder)
+        if common is not None and common not in _modes:
+            _modes[common] = _shared_mode(common)
+        _modes[folder] = _modes[common] if common is not None else disk.OWN
+    return _modes[folder]
+
+
+def _shared_mode(common: str) -> int:
+    word = read_config(common, "sharedrepository")
+    if word is None or word in SHARED:
+        return SHARED[word] if word is not None else disk.OWN
+    try:
+        mode = int(word, 8) & 0o666
+    except ValueError:
+        return disk.OWN
+    return mode if len(word) > 2 and mode & disk.OWN == disk.OWN else disk.OWN
 
 
 def put_note(root: str, path: str, content: bytes) -> None:
@@ -186,7 +217,7 @@ def make_below(root: str, folder: str, *, durable: bool = True) -> None:
     """Make a folder of what this clone keeps of a project; raises OSError, as where it is behind a link.
 
     Git's own directory is not made: a project renamed at this moment is not made again. The folders are their owner's
-    alone.
+    alone, or shared as git's.
     """
     base = common_directory(root)
     if base is None:
@@ -210,6 +241,8 @@ def make_below(root: str, folder: str, *, durable: bool = True) -> None:
                     error.errno, "a file is in the folder's place: move it aside", folder
                 ) from error
             continue  # another process has made it
+        if file_mode(os.path.join(folder, "")) != disk.OWN:
+            set_folder_mode(folder)
         if durable:
             disk.sync_directory(os.path.dirname(folder))
 
@@ -219,6 +252,21 @@ def missing_error(folder: str) -> FileNotFoundError:
     from errno import ENOENT  # rarely needed
 
     return FileNotFoundError(ENOENT, os.strerror(ENOENT), folder)
+
+
+def set_folder_mode(folder: str) -> None:
+    """Let those enter a folder of ours who may read the files in it; another user's folder stays as it is.
+
+    In a shared repository it gets git's group, and what is made in it gets that group too.
+    """
+    mode = file_mode(os.path.join(folder, ""))
+    is_shared = mode != disk.OWN
+    try:
+        if is_shared and hasattr(os, "chown"):
+            os.chown(folder, -1, os.stat(common_directory(os.path.dirname(folder)) or folder).st_gid)
+        os.chmod(folder, mode | (mode & 0o444) >> 2 | (stat.S_ISGID if is_shared else 0))
+    except OSError:
+        pass
 
 
 def is_behind_link(folder: str, base: str) -> bool:
@@ -231,7 +279,7 @@ def is_behind_link(folder: str, base: str) -> bool:
 
 
 def key_of(root: str) -> bytes:
-    """Return the random key of this clone (32 bytes), which only its owner reads; empty without one.
+    """Return the random key of this clone (32 bytes), which others than git's group never read; empty without one.
 
     A hash that is made with it says whether two texts of this clone are the same, and lets nobody else guess a text.
     The first use makes it.
@@ -245,7 +293,7 @@ def key_of(root: str) -> bytes:
         return known
     try:
         make_below(root, folder, durable=False)
-        write_once(path, os.urandom(KEY_BYTES), _read_key)
+        write_once(path, os.urandom(KEY_BYTES), _read_key, at_most=0o660)
     except OSError:
         pass
     return _read_key(path)
@@ -254,10 +302,14 @@ def key_of(root: str) -> bytes:
 _keys: dict[str, bytes] = {}  # read once: a start asks for each artifact
 
 
-def write_once(path: str, content: bytes, read: Callable[[str], object], *, mode: int = disk.OWN) -> None:
+def write_once(
+    path: str, content: bytes, read: Callable[[str], object], *, mode: int = disk.OWN, at_most: int | None = None
+) -> None:
     """Write a file that the first of two processes makes; what `read` cannot read is replaced. Raises OSError."""
     temporary = f"{path}.{os.getpid()}.tmp"
     disk.write(temporary, content, mode=mode, durable=False)
+    if at_most is not None:
+        os.chmod(temporary, os.stat(temporary).st_mode & at_most)
     try:
         os.link(temporary, path)
     except FileExistsError:

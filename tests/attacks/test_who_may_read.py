@@ -50,9 +50,38 @@ def private_files(project: Project) -> list[Path]:
 
 def test_another_user_does_not_read_what_was_said(project: Project) -> None:
     """Another user of the machine reads inbox, log, hook log or notes, or holds the lock (W6) (W7) (W19)."""
-    project.git("config", "core.sharedRepository", "group")
     assert {path.name: mode_of(path) for path in private_files(project) if mode_of(path) != 0o600} == {}
     assert mode_of(project.root / ".git" / "faber-ledger") == 0o700
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("word", "mode"), few([("group", 0o660), ("umask", 0o600)], 1))
+def test_a_shared_repository_shares(tmp_path: Path, word: str, mode: int) -> None:
+    """Who shares a repository on purpose, with core.sharedRepository, shares these files too (W19)."""
+    project = Project.made(tmp_path / "project")
+    project.git("config", "core.sharedRepository", word)
+    project.deliver(START)
+    found = {path.name: oct(mode_of(path)) for path in private_files(project)}
+    assert set(found.values()) == {oct(mode)}, found
+
+
+def test_a_second_user_of_the_group_can_record(tmp_path: Path) -> None:
+    """`git init --shared` gives the git directory a group, which whatever is made in it has too (W19)."""
+    project = Project.made(tmp_path / "project")
+    project.git("init", "--quiet", "--shared=group")
+    shutil.rmtree(project.root / ".git" / "faber-ledger")  # what it has made before
+    git = project.root / ".git"
+    group = 4712 if os.geteuid() == 0 else os.getgroups()[-1]
+    os.chown(git, -1, group)
+    git.chmod(0o2770)
+    project.deliver(START)
+    project.faber("note", "add", "once more")
+    found = list((git / "faber-ledger").rglob("*"))
+    assert {path.stat().st_gid for path in found} == {group}
+    modes = {path.name: oct(path.stat().st_mode & 0o7777) for path in [git / "faber-ledger", *found] if path.is_dir()}
+    assert set(modes.values()) == {"0o2770"}, modes
+    files = {str(path.relative_to(git)): oct(mode_of(path)) for path in found if path.is_file()}
+    assert set(files.values()) == {"0o660"}, files
 
 
 EXPORTS = (("export", "-o", "out.jsonl"), ("timeline", "-o", "out.html"))
