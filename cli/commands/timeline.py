@@ -20,8 +20,8 @@ from faber_ledger.runs.log import read_log
 STYLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "timeline.css")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"  # even if something escaped, nothing would run
 CAPTION = (
-    "Time runs to the right, in UTC. What happened within one second is drawn apart, and long pauses in which no "
-    "session was open are folded. Each bar leads to its event below."
+    "Time runs to the right, in UTC; what took longer is wider, but not in proportion. Each bar leads to its event "
+    "below."
 )
 WORDS = {
     "normal": "ended normally",
@@ -89,9 +89,8 @@ def page(timeline: Timeline) -> str:
         f"<p>{' · '.join(_facts(timeline))}</p></header>",
     ]
     if timeline["bars"]:
-        chart = Chart(timeline).svg()
-        lines.append(f"<figure><div>{chart}</div>")
-        lines.append(f"<figcaption>{_legend(timeline, are_joined='bar many' in chart)}{CAPTION}</figcaption></figure>")
+        lines.append(f"<figure><div>{Chart(timeline).svg()}</div>")
+        lines.append(f"<figcaption>{_legend(timeline)}{CAPTION}</figcaption></figure>")
     else:
         lines.append("<p>No session has been recorded yet.</p>")
     return "\n".join([*lines, *_events(timeline), "</main>", "</html>"]) + "\n"
@@ -115,12 +114,10 @@ def _facts(timeline: Timeline) -> Iterator[str]:
     yield f"{' '.join(first)} to {' '.join(last if last[0] != first[0] else last[1:])} UTC"
 
 
-def _legend(timeline: Timeline, *, are_joined: bool) -> str:
+def _legend(timeline: Timeline) -> str:
     """Return a legend of the colours in use; each bar also says it in words."""
     found = {"open" if bar["is_open"] else bar["session"]["end_reason"] for bar in timeline["bars"]}
     keys = [f'<li><i class="{kind}"></i>{WORDS[kind]}' for kind in (*REASONS, "open") if kind in found]
-    if are_joined:
-        keys.append('<li><i class="many"></i>several sessions, too short to be drawn apart')
     if timeline["compactions"]:
         keys.append('<li><i class="dashed"></i>compaction: the context is emptied')
     if any(lane["failures"] for lane in timeline["lanes"]):
