@@ -247,7 +247,7 @@ def test_uninstall_names_the_plugin_and_removes_all_once_it_is_gone(project: Pat
     settings.unlink()
     done = project.call("uninstall")
     assert "plugin" not in done.stdout
-    assert not any((project.root / name).exists() for name in GIT_FILES)
+    assert not (project.root / ".fractary/.gitattributes").exists()
     assert "faber-ledger" not in (project.root / ".git/config").read_text()
 
 
