@@ -29,7 +29,7 @@ from faber_ledger.cli.worktrees.other_run import (
 from faber_ledger.cli.worktrees.survey import update_registry
 from faber_ledger.context.workflow import load_workflow
 from faber_ledger.files.text import quote_word
-from faber_ledger.hooks.client_plugins import list_enabled_plugins, list_unanswered
+from faber_ledger.hooks.client_plugins import list_unanswered
 from faber_ledger.ledger import clock
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import AmbiguousRun, Declined
@@ -266,9 +266,7 @@ def _start_lines(started: Run, plan: RunPlan) -> list[str]:
         f"  Ledger: {by_ref if carries_refs(started.root) else started.shown(started.ledger_path)}",
     ]
     if not os.path.exists(os.path.join(started.root, ".fractary", ".gitignore")):
-        is_enabled = list_enabled_plugins(started.root)
-        how = "`faber-ledger init --plugin`" if is_enabled else "`faber-ledger init` for the client's hooks, and"
-        lines.append(f"Run {how} to keep backups and logs out of git.")
+        lines.append("Run `faber-ledger init` for the client's hooks, and to keep backups and logs out of git.")
     return lines
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from faber_ledger.cli.doctor.finding import Finding, limit_findings
 from faber_ledger.cli.reports.verify import run_findings
 from faber_ledger.cli.ui.progress import progress_over
 from faber_ledger.ledger.command_errors import GitFailed
@@ -130,3 +132,20 @@ def _changed_at(run: Run) -> float:
         return os.stat(run.directory).st_mtime
     except OSError:
         return 0.0
+
+
+def run_check(find: Callable[[Patient], Iterable[Finding]], patient: Patient) -> list[Finding]:
+    """Return what a check finds, within limits; its own failure is a finding, too."""
+    found: list[Finding] = []
+    try:
+        for finding in find(patient):
+            found.append(finding)  # one by one: what was found before a failure is kept
+    except LedgerError as error:
+        found.append(Finding("error", f"this check failed: {error.message}", error.hint))
+    except OSError as error:
+        what = f"this check failed: {error.filename or ''} {error.strerror or error}"
+        found.append(Finding("error", what, "check the permissions of the file"))
+    except Exception as error:  # noqa: BLE001 -- whatever it is, the other checks still run
+        what = f"this check failed: {error!r:.300}"
+        found.append(Finding("error", what, "please report this line: it is a bug in faber-ledger"))
+    return list(limit_findings(found))
