@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import click
 
 from faber_ledger.cli.doctor.git import check_stays
-from faber_ledger.cli.doctor.hooks import check_installed, check_once, check_program, check_settings
+from faber_ledger.cli.doctor.hooks import check_once, check_program, check_settings
 from faber_ledger.cli.doctor.patient import Patient, run_check
 from faber_ledger.cli.doctor.workflows import check_configuration
 from faber_ledger.cli.setup import git, project, tracking
@@ -49,7 +49,7 @@ OF_HOOKS = {
     "pre-commit": "the active run goes into each commit",
     "pre-push": "a push starts the sending of ledgers, too",
 }
-CHECKS = (check_settings, check_installed, check_once, check_program, check_stays, check_configuration)
+CHECKS = (check_settings, check_once, check_program, check_stays, check_configuration)
 PURPOSES = {
     git.IGNORE_FILE: "backups, logs and the active file stay out of git",
     ATTRIBUTES_FILE: "git merges and shows a run's files with faber-ledger",

@@ -97,14 +97,6 @@ def test_where_both_have_the_hooks_init_says_so_and_how_to_keep_them_once(projec
     assert not [note for note in run(project, "init")["notes"] if BOTH in note]
 
 
-def test_init_without_hooks_says_how_to_switch_the_plugin_on(project: Patient) -> None:
-    list_plugin(project)
-    change_settings(project, "project", enabledPlugins={NAME: False})
-    (note,) = [note for note in run(project, "init", "--git-only")["notes"] if "plugin" in note]
-    assert note.startswith(f"the plugin {NAME} is switched off in {SETTINGS}, and the settings have no hooks")
-    assert f"run `claude plugin enable {NAME} --scope project`" in note
-
-
 # What the client's files say
 
 
