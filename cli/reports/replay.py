@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -73,7 +74,7 @@ class Replay:
 
     def events(self) -> Iterator[tuple[Recorded, list[Change]]]:
         """Yield each chosen event with the fields that it changed."""
-        with progress(self.run, "replaying", is_printing=True) as advance:
+        with progress(self.run, "replaying", has_place=not sys.stdout.isatty()) as advance:
             for recorded in track_progress(find_events(partial(read_log, self.run), EventQuery()), advance):
                 self.agents.note(recorded)
                 if self.session in (None, recorded["event"].get("session_id"), recorded["client"]):
