@@ -64,7 +64,7 @@ CALLS: dict[str, list[list[str]]] = {
     "session-save": [[], ["--run-id", OTHER]],
     "session-end": [[]],
     "reconstitute": [[], ["--for", "build"], [OTHER], ["--skip", "spec", "--skip", "issue", "--skip", "feedback"]],
-    "note add": [["a note"]],
+    "note": [["a note"]],
     "status": [[], [RUN], [OTHER], ["--work-id", "258"]],
     "log": [[], [OTHER], ["--reverse"], ["--session", "it"], ["--machine", "none"], ["--phase", "none"]],
     "replay": [[], ["--at", "3"], ["--events"]],
