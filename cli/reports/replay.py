@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,38 +23,6 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.projections.difference import Change
     from faber_ledger.projections.fold import Blocks
-
-
-class PastEvents:
-    """The events of a log that had happened at a moment, with the phase and step that they named last."""
-
-    def __init__(self, moment: Moment) -> None:
-        self.moment = moment
-        self.count = 0
-        self.last: Recorded | None = None
-        self.agents = Agents()
-        self.phase: str | None = None
-        self.step: str | None = None
-        self._later = False
-
-    def has(self, recorded: Recorded) -> bool:
-        """Return whether an event had happened, and count it; call it once for each event, in order."""
-        if not self.moment.has(recorded):
-            self._later = True
-            return False
-        self.count += 1
-        self.last = recorded
-        self.agents.note(recorded)
-        event: dict[str, Any] = dict(recorded["event"])
-        if "phase" in event:
-            named = (event["phase"], event.get("step"))
-            self.phase, self.step = [value if isinstance(value, str) else None for value in named]
-        return True
-
-    @property
-    def is_over(self) -> bool:
-        """Return whether no later event can be in it: after a position none can be, after a time one still may."""
-        return self.moment.seconds is None and self._later
 
 
 # Session by session, or event by event
@@ -116,48 +84,39 @@ class Replay:
 # At a moment
 
 
-def state_at(run: Run, moment: Moment) -> tuple[dict[str, Any], Iterator[str]]:
+def state_at(run: Run, moment: Moment) -> tuple[dict[str, Any], Iterable[str]]:
     """Return the state at a moment, as data and as lines for people."""
-    past, projector = PastEvents(moment), fold.Projector(fold.empty())
+    projector, agents = fold.Projector(fold.empty()), Agents()
+    count, last, phase, step = 0, None, None, None
     with read_log(run) as log, progress(run, "replaying") as advance:
-        for recorded in track_progress(log.stream(), advance):
-            if past.has(recorded):
-                projector.apply(recorded)
-            elif past.is_over:
-                break
+        for recorded in filter(moment.has, track_progress(log.stream(), advance)):
+            projector.apply(recorded)
+            agents.note(recorded)
+            count, last = count + 1, recorded
+            event: dict[str, Any] = dict(recorded["event"])
+            phase, step = (event["phase"], event.get("step")) if "phase" in event else (phase, step)
+    phase, step = [value if isinstance(value, str) else None for value in (phase, step)]
+    time = utc_text(moment.seconds) if moment.seconds is not None else None
     data = {
         "run_id": run.run_id,
         "at": {
             "moment": moment.text,
-            "time": utc_text(moment.seconds) if moment.seconds is not None else None,
-            "events": past.count,
-            "last_event": past.last and {name: past.last[name] for name in ("seq", "id", "at")},
+            "time": time,
+            "events": count,
+            "last_event": last and {name: last[name] for name in ("seq", "id", "at")},
         },
-        "phase": past.phase,
-        "step": past.step,
+        "phase": phase,
+        "step": step,
         "blocks": projector.blocks,
-        "sessions": [session_data(session) for session in summarize_sessions(projector.blocks, past.agents)],
+        "sessions": [session_data(session) for session in summarize_sessions(projector.blocks, agents)],
     }
-    return data, _lines_at(past, projector.blocks)
-
-
-def _lines_at(past: PastEvents, blocks: Blocks) -> Iterator[str]:
-    time = f"{utc_text(past.moment.seconds)}: " if past.moment.seconds is not None else ""
-    if past.last is None:
-        yield f"{time}before the first event: nothing had happened yet"
-        return
-    yield f"{time}after {plural(past.count, 'event')}, the last of them:"
-    yield line_of(past.last)
-    yield ""
-    yield f"phase:    {past.phase or 'unknown'}{f', step {past.step}' if past.step else ''}"
-    yield from _state_lines(blocks)
-    yield from _session_lines(lambda: summarize_sessions(blocks, past.agents))
-
-
-def _session_lines(sessions: Callable[[], Iterator[SessionSummary]]) -> Iterator[str]:
-    """Yield a table of sessions after an empty line; nothing if there are none."""
-    lines = [*session_table(sessions)]
-    yield from ["", *lines] if lines else ()
+    head = f"{time}: " if time is not None else ""
+    if last is None:
+        return data, [f"{head}before the first event: nothing had happened yet"]
+    lines = [f"{head}after {plural(count, 'event')}, the last of them:", line_of(last), ""]
+    lines.append(f"phase:    {phase or 'unknown'}{f', step {step}' if step else ''}")
+    sessions = [*session_table(lambda: summarize_sessions(projector.blocks, agents))]
+    return data, [*lines, *_state_lines(projector.blocks), *(["", *sessions] if sessions else [])]
 
 
 def _state_lines(blocks: Blocks) -> Iterator[str]:
