@@ -14,7 +14,7 @@ from faber_ledger.cli.doctor.hooks import check_once, check_program, check_setti
 from faber_ledger.cli.doctor.patient import Patient, run_check
 from faber_ledger.cli.doctor.workflows import check_configuration
 from faber_ledger.cli.setup import git, project, tracking
-from faber_ledger.cli.setup.agents import add_agent_hooks, describe_agent_file
+from faber_ledger.cli.setup.agents import add_agent_hooks
 from faber_ledger.cli.setup.hooks import plugin_instead, settings_change
 from faber_ledger.cli.sync import agreement
 from faber_ledger.cli.sync.arrival import required_remote
@@ -35,26 +35,12 @@ from faber_ledger.files.change import FileChange, make_changes
 from faber_ledger.hooks.agents import SET_UPS
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.recording.call import HOOKS
 from faber_ledger.runs.git_command import top_of
 from faber_ledger.runs.publish import meant_carry
-from faber_ledger.runs.run import ATTRIBUTES_FILE, REFS, TREE, find_root
+from faber_ledger.runs.run import REFS, TREE, find_root
 from faber_ledger.runs.settings import PATH, project_settings
 
-OF_ALL_PROJECTS = (
-    "summaries of compactions are recorded and committed, secrets masked; "
-    f'a project keeps them in each clone with `{{"summaries": false}}` in {PATH}'
-)
-OF_HOOKS = {
-    "pre-commit": "the active run goes into each commit",
-    "pre-push": "a push starts the sending of ledgers, too",
-}
 CHECKS = (check_settings, check_once, check_program, check_stays, check_configuration)
-PURPOSES = {
-    git.IGNORE_FILE: "backups, logs and the active file stay out of git",
-    ATTRIBUTES_FILE: "git merges and shows a run's files with faber-ledger",
-    PATH: "the project's id, how ledgers travel, and whether summaries are {travel}",
-}
 
 
 @click.command(short_help="Add the four hooks to the client's settings.")
@@ -119,9 +105,10 @@ def init(dry_run: bool, as_json: bool, **given: Any) -> None:
     travel = agreement.plan_carry(root, chosen, options.remote, options.auto_send)
     files = _plan_files(root, options.summaries, travel, can_ask=can_ask) if is_project else []
     git_says = tracking.check_not_ignored(root) if is_project else None
-    pre_commits, said = _plan_git_hooks(root, options.pre_commit, travel, is_project=is_project)
+    is_sent = is_project and agreement.is_sent_automatically(root, travel)
+    git_hooks, said = git.plan_hooks(root, options.pre_commit, is_project=is_project, is_sent=is_sent)
     commands = project.add_commands(root) if options.with_commands else []
-    shared = [*files, *pre_commits, *commands]
+    shared = [*files, *git_hooks, *commands]
     changes = [*hooks, *shared]
     config = git.settings_to_make(root) if is_project and top_of(root) is not None else []
     notes += said
@@ -214,17 +201,6 @@ def _project_notes(root: str, git_says: str | None, travel: agreement.CarryPlan)
         yield f"git ignores {PATH}: other clones lack that setting, and record summaries of compactions"
 
 
-def _plan_git_hooks(
-    root: str, pre_commit: bool | None, travel: agreement.CarryPlan, *, is_project: bool
-) -> tuple[list[FileChange], list[str]]:
-    """Return the changes of git's hooks, and what to do where another program owns one."""
-    commits, notes = git.plan_pre_commit(root, pre_commit, is_project=is_project)
-    pushes, said = (
-        git.plan_pre_push(root, is_sent=agreement.is_sent_automatically(root, travel)) if is_project else ([], [])
-    )
-    return [*commits, *pushes], [*notes, *said]
-
-
 def _plan_hooks(root: str, options: Options) -> tuple[list[FileChange], list[str]]:
     """Return the changes that add the hooks to the client's settings or to an agent's file, and what to say."""
     if options.agent is not None:
@@ -294,43 +270,22 @@ def _lines(
         if not due and all([change.action == "unchanged" for change in changes]):
             yield "nothing to change"
         return
-    for change in changes:
-        if change.before is not None or change.after is not None:
-            yield f"{describe(change, root)}: {_purpose(change, root)}"
-    if config and all([setting.after is None for setting in config]):
-        yield "changed    this clone's git config: merge and diff drivers removed, since git merges no file of a run"
-    elif config:
-        stashes = [setting.key for setting in config if setting.key in git.STASHES and setting.after]
-        why = "since git refuses to pull over a changed ledger"
-        switched = f", {' and '.join(stashes)} switched on, {why}" if stashes else ""
-        yield f"{'changed' if due else 'unchanged':<9}  this clone's git config: merge and diff drivers{switched}"
+    yield from [describe(change, root) for change in changes if (change.before, change.after) != (None, None)]
+    yield from [git.describe_settings(config)] if config else []
     yield from place_lines(root)
     yield ""
-    is_shared = any([display_path(change.path, root) in git.FILES for change in changes])
-    yield f"note: {_summaries_note(root) if is_shared else OF_ALL_PROJECTS}"
+    yield f"note: summaries of compactions {_summaries_words(root)}"
     if commit:
         yield f"next: commit {tracking.join_names(commit)}, so that every clone has them"
     if has_settings:
         yield "then: start a new session of the client, which reads its settings when it starts"
 
 
-def _summaries_note(root: str) -> str:
+def _summaries_words(root: str) -> str:
     """Return what happens to summaries of compactions in this project, and how to change that."""
+    travel = project.travel_word(root)
     if project_settings(root, {}).summaries:
         return (
-            f"summaries of compactions are recorded and {project.travel_word(root)}, secrets masked; "
-            "`faber-ledger init --no-summaries` keeps them in the clone where they arose"
+            f"are recorded and {travel}, secrets masked; `faber-ledger init --no-summaries` keeps them in their clone"
         )
-    return (
-        "summaries of compactions stay in the clone where they arose, under the git directory, secrets masked (without "
-        "git they are not kept); `faber-ledger init --summaries` records them, so that they are "
-        f"{project.travel_word(root)}"
-    )
-
-
-def _purpose(change: FileChange, root: str) -> str:
-    if os.path.basename(change.path) in OF_HOOKS:
-        return OF_HOOKS[os.path.basename(change.path)]
-    path = display_path(change.path, root)
-    purpose = PURPOSES.get(path, "").format(travel=project.travel_word(root))
-    return purpose or project.describe_command(path) or describe_agent_file(path) or f"hooks {', '.join(HOOKS)}"
+    return f"stay in their clone, secrets masked; `faber-ledger init --summaries` records them: they are {travel} then"

@@ -133,9 +133,7 @@ def _lines(plan: Plan, root: str, kept_for: list[str], plugins: list[Plugin], *,
             yield f"git update-ref -d {TEXT_CACHE}"
     else:
         yield from [describe(change, root) for change in plan.changes]
-        if plan.config:
-            keys = ", ".join([setting.key for setting in plan.config])
-            yield f"{'removed':<9}  from this clone's git config: {keys}"
+        yield from [git.describe_settings(plan.config)] if plan.config else []
         if plan.is_cached:
             yield f"{'removed':<9}  {TEXT_CACHE}: git's cache of ledgers as text"
         yield from place_lines(root)

@@ -99,14 +99,6 @@ def folders_of_user() -> set[str]:
     return {*map(os.path.dirname, files), *map(_home, SET_UPS)}
 
 
-def describe_agent_file(path: str) -> str | None:
-    """Return what an agent's file of a project or of the user is for; None for any other path."""
-    for agent, set_up in SET_UPS.items():
-        if path.endswith(set_up.in_project) or path == agent_path("", "user", agent):
-            return f"hooks of {agent}"
-    return None
-
-
 def agent_path(root: str, scope: str, agent: str) -> str:
     """Return the path of an agent's file in a scope, `project` or `user`."""
     if scope == "project":
@@ -137,10 +129,6 @@ def decode_agent_file(content: bytes, shown: str, agent: str) -> str:
 def agent_entry(agent: str, name: str, seconds: int) -> dict[str, Any]:
     """Return the entry of an agent's file that runs a hook of ours, with its time-out in seconds."""
     otherwise = _tell_user(agent) if name == "session-start" else "exit 0;"
-    return _entry(agent, name, seconds, otherwise)
-
-
-def _entry(agent: str, name: str, seconds: int, otherwise: str) -> dict[str, Any]:
     command = f"command -v {HOOK_PROGRAM} >/dev/null 2>&1 || {otherwise} exec {HOOK_PROGRAM} --agent {agent} {name}"
     if SET_UPS[agent].is_flat:
         return {"type": "command", "bash": command, "timeoutSec": seconds}
@@ -200,7 +188,8 @@ def remove_agent_hooks(root: str, scope: str) -> list[FileChange]:
         text = decode_agent_file(before, display_path(path, root), agent)
         for event, (name, seconds) in SET_UPS[agent].hooks.items():
             held = JsonText(text).value.get("hooks", {}).get(event, [])
-            for number in reversed([at for at, entry in enumerate(held) if _is_written(entry, agent, name, seconds)]):
+            written = agent_entry(agent, name, seconds)
+            for number in reversed([at for at, entry in enumerate(held) if entry == written]):
                 text = without(text, ("hooks", event, number))
             if held and not JsonText(text).value["hooks"][event]:
                 text = without(text, ("hooks", event))
@@ -211,11 +200,6 @@ def remove_agent_hooks(root: str, scope: str) -> list[FileChange]:
         if is_changed:
             found.append(FileChange(path, before, None if is_ours else text.encode()))
     return found
-
-
-def _is_written(entry: object, agent: str, name: str, seconds: int) -> bool:
-    """Return whether an entry is one that this or an earlier `init` wrote."""
-    return entry in (agent_entry(agent, name, seconds), _entry(agent, name, seconds, "exit 0;"))
 
 
 def _runs(entry: object, agent: str, name: str) -> bool:

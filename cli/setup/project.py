@@ -163,13 +163,6 @@ def remove_commands(root: str) -> list[FileChange]:
     return [FileChange(path, before, None if _is_ours(before) else before) for path, before in changes]
 
 
-def describe_command(path: str) -> str | None:
-    """Return what the command of a path in the project is for; None if it is not one of ours."""
-    folder, _, name = path.rpartition("/")
-    skill = SKILL_OF.get(name.removesuffix(".md"))
-    return f"/fractary-faber:{name.removesuffix('.md')} runs `faber-ledger {skill}`" if folder == FOLDER else None
-
-
 def _command_change(root: str, name: str) -> FileChange:
     path = os.path.join(root, FOLDER, f"{name}.md")
     before = read_inside(path, root)
