@@ -34,7 +34,6 @@ from faber_ledger.cli.worktrees.git import refuse_bare
 from faber_ledger.files.change import FileChange, make_changes
 from faber_ledger.hooks.agents import SET_UPS
 from faber_ledger.ledger.clock import now
-from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.git_command import top_of
 from faber_ledger.runs.publish import meant_carry
 from faber_ledger.runs.run import REFS, TREE, find_root
@@ -113,7 +112,6 @@ def init(dry_run: bool, as_json: bool, **given: Any) -> None:
     config = git.settings_to_make(root) if is_project and top_of(root) is not None else []
     notes += said
     notes += _make(root, changes, config, travel, is_project=is_project, dry_run=dry_run)
-    failure = None if dry_run else _fetch(root, options, travel, notes)
     notes += _project_notes(root, git_says, travel) if is_project else []
     notes += [] if dry_run else _list_findings(root)
     committed = [*(hooks if scope == "project" else []), *shared]
@@ -127,8 +125,9 @@ def init(dry_run: bool, as_json: bool, **given: Any) -> None:
     show(data, _lines(changes, config, root, commit, dry_run=dry_run, has_settings=has_settings), as_json=as_json)
     for note in [] if as_json else notes:  # they are in the data
         say(f"note: {note}")
-    if failure is not None:
-        raise failure
+    if not dry_run and (options.fetch or (options.carry is None and travel.mode == REFS)):
+        for note in agreement.fetch_here(root, say):
+            say(f"note: {note}")
 
 
 def _make(
@@ -148,17 +147,6 @@ def _make(
     git.make_settings(root, config)
     remove_empty_folders(changes, root)
     return [*agreement.carry_out(root, travel, say)] if is_project else []
-
-
-def _fetch(root: str, options: Options, travel: agreement.CarryPlan, notes: list[str]) -> LedgerError | None:
-    """Bring the runs at work here, and note which; return what failed, since the changes are to be reported first."""
-    if not options.fetch and (options.carry is not None or travel.mode != REFS):
-        return None
-    try:
-        notes += agreement.fetch_here(root, say)
-    except LedgerError as error:
-        return error
-    return None
 
 
 class Options(NamedTuple):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import click
 
 from faber_ledger.cli.setup import git
-from faber_ledger.cli.setup.agents import folders_of_user, list_agents, remove_agent_hooks
+from faber_ledger.cli.setup.agents import list_agents, remove_agent_hooks
 from faber_ledger.cli.setup.hooks import settings_removal
 from faber_ledger.cli.setup.project import remove_commands, summaries_removal
 from faber_ledger.cli.setup.tracking import join_names, names_to_commit
@@ -110,7 +110,7 @@ def _remove(root: str, plan: Plan) -> None:
     disk.remove(path_in_clone(root, CONSENT) or "")
     if plan.is_cached:
         remove_text_cache(root)
-    remove_empty_folders(plan.changes, root, folders_of_user())
+    remove_empty_folders(plan.changes, root)
 
 
 def _hooks_elsewhere(scope: str, root: str, plugins: list[Plugin], changes: list[FileChange]) -> list[str]:

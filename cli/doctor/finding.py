@@ -17,15 +17,12 @@ class Finding(NamedTuple):
 
 
 def limit_findings(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Return the first findings and a count of the others by level: hundreds of runs may have the same fault."""
-    left: dict[Level, int] = {}
-    for number, finding in enumerate(findings):
-        if number < MOST:
-            yield finding
-        else:
-            left[finding.level] = left.get(finding.level, 0) + 1
-    for level, count in left.items():
-        yield Finding(level, f"… and {count} more like these", "fix those above, then run `faber-ledger doctor` again")
+    """Return the first findings and a count of the others: hundreds of runs may have the same fault."""
+    every = list(findings)
+    yield from every[:MOST]
+    if left := every[MOST:]:
+        what = f"… and {len(left)} more like these"
+        yield Finding(worst(left), what, "fix those above, then run `faber-ledger doctor` again")
 
 
 def worst(findings: Iterable[Finding]) -> Level:

@@ -14,7 +14,7 @@ from faber_ledger.files.change import FileChange, read_file, read_inside
 from faber_ledger.files.json_edit import with_hook, without
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.hooks.agents import AGENTS, SET_UPS
-from faber_ledger.hooks.client_settings import HOOK_PROGRAM, MAX_BYTES, PROGRAM, keep_found, settings_path
+from faber_ledger.hooks.client_settings import HOOK_PROGRAM, MAX_BYTES, PROGRAM, keep_found
 from faber_ledger.ledger.command_errors import SettingsInvalid
 from faber_ledger.ledger.disk import FileRefused, folder_around, read_regular
 from faber_ledger.ledger.errors import LedgerError
@@ -91,12 +91,6 @@ def list_unreviewed(file: AgentFile) -> list[str]:
 def _top_of(path: str) -> str:
     """Return the folder in which a project's file of Codex's lies."""
     return os.path.dirname(os.path.dirname(path))
-
-
-def folders_of_user() -> set[str]:
-    """Return the folders of the user's that `init --scope user` makes where they are missing."""
-    files = [settings_path("user", ""), *[agent_path("", "user", agent) for agent in SET_UPS]]
-    return {*map(os.path.dirname, files), *map(_home, SET_UPS)}
 
 
 def agent_path(root: str, scope: str, agent: str) -> str:

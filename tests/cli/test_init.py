@@ -251,7 +251,7 @@ def test_the_user_scope_leaves_a_folder_without_a_project_alone(project: Project
     project.run("init", "--scope", "user", cwd=folder)
     assert list(folder.iterdir()) == []
     project.run("uninstall", "--scope", "user", cwd=folder)
-    assert not (project.home / ".claude").exists()
+    assert list((project.home / ".claude").iterdir()) == []
 
 
 def test_a_link_stays_a_link_and_its_target_changes(project: Project) -> None:

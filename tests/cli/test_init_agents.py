@@ -119,7 +119,7 @@ def test_the_users_own_file_is_used_with_scope_user(project: Project, agent: str
     assert list(home.rglob("*.json"))
     assert not (project.root / FILES[agent]).exists()
     assert project.faber("uninstall", "--scope", "user", env=variable).returncode == 0
-    assert not home.exists()
+    assert not list(home.rglob("*.json"))
 
 
 @pytest.mark.parametrize("is_own_first", [True, False])
