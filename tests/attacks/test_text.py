@@ -48,7 +48,6 @@ CALLS: dict[str, list[list[str]]] = {
     "init": [["--dry-run"], ["--git-only"]],
     "uninstall": [["--dry-run"], []],
     "config show": [[]],
-    "completion": [["bash"]],
     "demo": [],  # it makes clones of its own, and reads nothing of this one
     "hook": [],  # each hook is called below
     "run start": [["--work-id", "1"], ["--work-id", "1", "--yes"], ["--work-id", "1", "--worktree"]],
