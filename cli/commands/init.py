@@ -207,8 +207,7 @@ def _plan_files(root: str, summaries: bool | None, travel: agreement.CarryPlan, 
     """Return the changes of what git reads and of the project's settings."""
     changes = [git.git_file_change(root, name) for name in git.FILES]
     if summaries is None and can_ask and project.is_choice_due(root):
-        for line in project.choice_lines(root):
-            say(line)
+        say(project.CHOICE)
         summaries = click.confirm(
             project.QUESTION.format(travel=project.travel_word(root)), default=project.RECORDED_BY_DEFAULT, err=True
         )

@@ -2,12 +2,10 @@
 
 import os
 
-from faber_ledger.cli.setup.agents import list_agents
 from faber_ledger.cli.ui.changes import display_path
 from faber_ledger.files.change import FileChange, read_file, read_inside
 from faber_ledger.hooks import client_settings
-from faber_ledger.hooks.client_plugins import Plugin, list_enabled_plugins, list_plugins
-from faber_ledger.recording.call import HOOKS
+from faber_ledger.hooks.client_plugins import Plugin, list_enabled_plugins
 
 # In the client's settings
 
@@ -83,21 +81,3 @@ def describe_idle(root: str, plugin: Plugin) -> tuple[str, str]:
     else:
         why, verb = f"is switched off in {display_path(plugin.path or '', root)}", "enable"
     return f"the plugin {plugin.name} {why}", f"run `{plugin.command(verb)}`"
-
-
-# Where they lack
-
-
-def describe_agents_alone(root: str, left: list[str]) -> tuple[str, str] | None:
-    """Return that other agents have our hooks and the client lacks all, and what to do; None where it is otherwise.
-
-    `left` are the events for which the client runs no hook of ours.
-    """
-    agents = list_agents(root)
-    if not agents or len(left) < len(HOOKS) or list_plugins(root):
-        return None
-    named = [f"{display_path(one.path, root)} has the hooks of {one.agent}" for one in agents]
-    return (
-        f"{', '.join(named)}; the client itself has none: what it does is not recorded",
-        "nothing if you do not use it here; else run `faber-ledger init`",
-    )

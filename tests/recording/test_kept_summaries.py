@@ -240,7 +240,7 @@ def test_on_a_terminal_init_says_what_is_masked_and_asks_once(tmp_path: Path) ->
     project, shown = terminal(tmp_path / "p", answers=[""])
     assert shown.count(ASKED) == 1
     asked = " ".join(shown.partition(ASKED)[0].split())
-    assert "or stay in this clone, below the git directory, where you alone can read it" in asked
+    assert "which git takes to every clone, or in this clone alone" in asked
     assert "Masked before: tokens and keys of known forms, passwords in URLs, private keys" in asked
     assert "Not masked: a secret without a known form or such a word before it, names of people and customers" in asked
     assert settings_of(project) == f'{{"summaries": {DEFAULT}}}\n'
