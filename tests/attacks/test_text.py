@@ -47,7 +47,6 @@ NO_SERVER = ["--url", "postgresql://127.0.0.1:1/nowhere"]
 CALLS: dict[str, list[list[str]]] = {
     "init": [["--dry-run"], ["--git-only"]],
     "uninstall": [["--dry-run"], []],
-    "config show": [[]],
     "demo": [],  # it makes clones of its own, and reads nothing of this one
     "hook": [],  # each hook is called below
     "run start": [["--work-id", "1"], ["--work-id", "1", "--yes"], ["--work-id", "1", "--worktree"]],

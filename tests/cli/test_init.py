@@ -539,7 +539,7 @@ def test_settings_of_the_project_that_cannot_be_read_are_named(project: Project)
     project.write("{broken\n", KEPT)
     said = f"note: {KEPT}: Expecting property name enclosed in double quotes: line 1 column 2 (char 1); correct it"
     assert said in project.run("init").stderr
-    assert f"Problem: {KEPT}: Expecting property name" in project.run("config", "show").stdout
+    assert f"workflow.configuration: {KEPT}: Expecting property name" in project.run("doctor", code=23).stdout
 
 
 # --- uninstall

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.files_with import files_with
@@ -15,6 +13,7 @@ from support.project import PROTOCOL, RUN, Project
 from support.summaries import HEAD, ME, OTHER, POST, STARTUP, compacted, packet
 
 from faber_ledger.cli.setup.project import QUESTION
+from faber_ledger.runs.settings import project_settings
 
 ASKED = QUESTION.format(travel="committed")
 SETTING = ".fractary/faber/ledger.json"
@@ -65,10 +64,10 @@ def in_git(project: Project, text: str) -> bool:
     return text.encode() in objects
 
 
-def setting_of(project: Project, **options: Any) -> tuple[bool, str]:
+def setting_of(project: Project) -> tuple[bool, str]:
     """Return whether summaries are recorded, and what says so."""
-    found = json.loads(project.faber("config", "show", "--json", **options).stdout)["data"]["run"]["settings"]
-    return found["summaries"]["value"], found["summaries"]["from"]
+    found = project_settings(str(project.root), {})
+    return found.summaries, found.places["summaries"]
 
 
 # What is kept, and which sessions get it
