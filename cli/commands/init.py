@@ -115,7 +115,7 @@ def init(dry_run: bool, as_json: bool, **given: Any) -> None:
     notes += _project_notes(root, git_says, travel) if is_project else []
     notes += [] if dry_run else _list_findings(root)
     committed = [*(hooks if scope == "project" else []), *shared]
-    commit = tracking.names_to_commit(committed, root) if git_says is None else []
+    commit = [] if dry_run else tracking.names_to_commit(committed, root)
     data = report(changes, root, dry_run=dry_run) | {
         "scope": scope if has_settings else None,
         "git_config": [one._asdict() for one in config],

@@ -53,9 +53,9 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
     plan = _plan(root) if is_project and not kept_for else Plan([], [], is_cached=False)
     commands = remove_commands(root) if is_project and (scope == "project" or not kept_for) else []
     plan = plan._replace(changes=[*hooks, *plan.changes, *commands])
-    commit = names_to_commit(plan.changes, root, is_removal=True)
     if not dry_run:
         _remove(root, plan)
+    commit = [] if dry_run else names_to_commit(plan.changes, root, untracked="no")
     data = report(plan.changes, root, dry_run=dry_run) | {
         "scope": scope,
         "git_config": [setting._asdict() for setting in plan.config],
@@ -64,7 +64,7 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
         "commit": commit,
     }
     lines = [*_lines(plan, root, kept_for, plugins, dry_run=dry_run)]
-    if commit and not dry_run:
+    if commit:
         lines.append(f"next: commit {join_names(commit)}, so that no other clone has them")
     show(data, lines, as_json=as_json)
 
