@@ -7,8 +7,7 @@ from typing import Any
 import click
 
 from faber_ledger.cli.doctor import git, hooks, runs, workflows
-from faber_ledger.cli.doctor.finding import LEVELS, Finding, worst
-from faber_ledger.cli.doctor.patient import Patient, run_check
+from faber_ledger.cli.doctor.patient import LEVELS, Finding, Patient, run_check, worst
 from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.words import plural
 from faber_ledger.cli.worktrees.git import refuse_bare

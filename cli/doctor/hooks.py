@@ -7,8 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from faber_ledger.cli.doctor.finding import Finding
-from faber_ledger.cli.doctor.patient import Patient
+from faber_ledger.cli.doctor.patient import Finding, Patient
 from faber_ledger.cli.setup.agents import list_agents, list_unreviewed
 from faber_ledger.cli.setup.hooks import describe_both, describe_idle
 from faber_ledger.cli.ui.changes import display_path

@@ -4,8 +4,7 @@ import os
 import stat
 from collections.abc import Iterator
 
-from faber_ledger.cli.doctor.finding import Finding, Level
-from faber_ledger.cli.doctor.patient import Patient
+from faber_ledger.cli.doctor.patient import Finding, Level, Patient
 from faber_ledger.cli.ui.texts import START_ONE
 from faber_ledger.cli.ui.words import plural
 from faber_ledger.files.text import quote_word

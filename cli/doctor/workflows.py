@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from faber_ledger.cli.doctor.finding import Finding
-from faber_ledger.cli.doctor.patient import Patient
+from faber_ledger.cli.doctor.patient import Finding, Patient
 from faber_ledger.cli.ui.server import list_exposed
 from faber_ledger.context.reload import gather_for_hook
 from faber_ledger.context.workflow import lineage, load_workflow
