@@ -26,9 +26,7 @@ SECTIONS = {
     "Set up": {
         "init": ("init:init", "Add the four hooks to the client's settings."),
         "uninstall": ("uninstall:uninstall", "Remove what `init` added."),
-        "config": ("config:config", "Show what is configured, and where."),
         "db": ("db:db", "Set up the team's server."),
-        "completion": ("completion:completion", "Print the shell's completion script."),
         "demo": ("demo:demo", "Show a run on two machines."),
         "hook": ("hook:hook", "Answer one of the client's hooks."),
     },

@@ -136,15 +136,6 @@ def has_password(url: str) -> bool:
     return bool(user.partition(":")[2]) or not {*SECRETS}.isdisjoint(options)
 
 
-def shown_url(url: str) -> str:
-    """Return a URL as reports show it: without a password and its query, in which one may be."""
-    if not url.startswith(SCHEMES) or is_ambiguous(url):
-        return HIDDEN
-    place, question, query = url.partition("?")
-    place = re.sub("(://[^:@]*):[^@]*@", rf"\1:{HIDDEN}@", place)
-    return f"{place}{question}{HIDDEN if query else ''}"
-
-
 def _without_scheme(url: str) -> str:
     return url.partition("://")[2]
 

@@ -1,4 +1,4 @@
-"""A run over time, folded from its log: sessions, phases, artifacts in context, compactions and pauses."""
+"""A run over time, folded from its log: sessions, phases, artifacts in context and compactions."""
 
 from __future__ import annotations
 
@@ -92,12 +92,10 @@ class Timeline(TypedDict):
     phases: list[Stretch]
     lanes: list[Lane]
     compactions: list[Compaction]
-    pauses: list[tuple[float, float]]
     events: int
     rows: list[Row]
 
 
-PAUSE = 600.0  # seconds without an open session that make a pause
 LISTED = 2000  # events that are all listed; of a longer log, the newest 2 * LISTED of the milestones
 MILESTONES = frozenset(
     [
@@ -139,7 +137,6 @@ class _Course:
         self.stretches: list[Stretch] = []
         self.snapshot: tuple[Moment, str, int] | None = None
         self.completed: set[str] = set()
-        self.edges: list[tuple[float, float]] = []
         self.every: list[Row] = []
         self.milestones: deque[Row] = deque(maxlen=LISTED * 2)
         self.workflow_id = ""
@@ -171,7 +168,6 @@ class _Course:
             "phases": self.stretches,
             "lanes": list(self.lanes.values()),
             "compactions": self.compacted,
-            "pauses": _pauses([*self.edges, *[(bar["start"][0], bar["end"][0]) for bar in bars]]),
             "events": self.number,
             "rows": self.every if self.number <= LISTED else list(self.milestones),
         }
@@ -215,8 +211,6 @@ class _Course:
             self.every = []
         if is_milestone:
             self.milestones.append(row)
-            if not self.projector.open:
-                self.edges.append((self.moment[0], self.moment[0]))
 
     def _hear(self, kind: str, session_id: str, event: dict[str, Any]) -> None:
         if kind == "session_started":
@@ -295,17 +289,6 @@ class _Course:
     def _moment_of(self, text: str | None) -> Moment | None:
         seconds = self.seconds_of(text)
         return None if seconds is None else (seconds, 0)
-
-
-def _pauses(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return the long gaps that no span covers, in time order."""
-    found: list[tuple[float, float]] = []
-    reached: float | None = None
-    for start, end in sorted(spans):
-        if reached is not None and start - reached >= PAUSE:
-            found.append((reached, start))
-        reached = end if reached is None else max(reached, end)
-    return found
 
 
 def _text(value: Any) -> str:

@@ -7,8 +7,7 @@ from typing import Any
 import click
 
 from faber_ledger.cli.doctor import git, hooks, runs, workflows
-from faber_ledger.cli.doctor.finding import LEVELS, Finding, limit_findings, worst
-from faber_ledger.cli.doctor.patient import Patient
+from faber_ledger.cli.doctor.patient import LEVELS, Finding, Patient, run_check, worst
 from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.words import plural
 from faber_ledger.cli.worktrees.git import refuse_bare
@@ -67,23 +66,7 @@ def doctor(as_json: bool) -> int:
 
 def run_checks(patient: Patient) -> Results:
     """Run every check and return the findings by its name; a check that fails is itself a finding."""
-    return {name: _run_check(find, patient) for name, find in CHECKS.items()}
-
-
-def _run_check(find: Callable[[Patient], Iterable[Finding]], patient: Patient) -> list[Finding]:
-    found: list[Finding] = []
-    try:
-        for finding in find(patient):
-            found.append(finding)  # one by one: what was found before a failure is kept
-    except LedgerError as error:
-        found.append(Finding("error", f"this check failed: {error.message}", error.hint))
-    except OSError as error:
-        what = f"this check failed: {error.filename or ''} {error.strerror or error}"
-        found.append(Finding("error", what, "check the permissions of the file"))
-    except Exception as error:  # noqa: BLE001 -- whatever it is, the other checks still run
-        what = f"this check failed: {error!r:.300}"
-        found.append(Finding("error", what, "please report this line: it is a bug in faber-ledger"))
-    return list(limit_findings(found))
+    return {name: run_check(find, patient) for name, find in CHECKS.items()}
 
 
 def _require_project(root: str) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import click
 
+from faber_ledger.cli.doctor.git import check_stays
+from faber_ledger.cli.doctor.hooks import check_once, check_program, check_settings
+from faber_ledger.cli.doctor.patient import Patient, run_check
+from faber_ledger.cli.doctor.workflows import check_configuration
 from faber_ledger.cli.setup import git, project, tracking
-from faber_ledger.cli.setup.agents import add_agent_hooks, describe_agent_file
-from faber_ledger.cli.setup.hooks import describe_plugins, has_plugin_instead, note_without_plugin, settings_change
+from faber_ledger.cli.setup.agents import add_agent_hooks
+from faber_ledger.cli.setup.hooks import plugin_instead, settings_change
 from faber_ledger.cli.sync import agreement
 from faber_ledger.cli.sync.arrival import required_remote
 from faber_ledger.cli.ui.changes import (
@@ -29,39 +32,20 @@ from faber_ledger.cli.ui.output import json_option, say, show
 from faber_ledger.cli.ui.words import place_lines
 from faber_ledger.cli.worktrees.git import refuse_bare
 from faber_ledger.files.change import FileChange, make_changes
-from faber_ledger.files.json_text import JsonText
 from faber_ledger.hooks.agents import SET_UPS
-from faber_ledger.hooks.client_settings import HOOK_PROGRAM, settings_path
-from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.recording.call import HOOKS
-from faber_ledger.runs.git import is_tracked
+from faber_ledger.ledger.clock import now
 from faber_ledger.runs.git_command import top_of
 from faber_ledger.runs.publish import meant_carry
-from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, REFS, TREE, find_root
+from faber_ledger.runs.run import REFS, TREE, find_root
 from faber_ledger.runs.settings import PATH, project_settings
 
-OF_ALL_PROJECTS = (
-    "summaries of compactions are recorded and committed, secrets masked; "
-    f'a project keeps them in each clone with `{{"summaries": false}}` in {PATH}'
-)
-OF_HOOKS = {
-    "pre-commit": "the active run goes into each commit",
-    "pre-push": "a push starts the sending of ledgers, too",
-}
-PURPOSES = {
-    git.IGNORE_FILE: "backups, logs and the active file stay out of git",
-    ATTRIBUTES_FILE: "git merges and shows a run's files with faber-ledger",
-    PATH: "the project's id, how ledgers travel, and whether summaries are {travel}",
-}
+CHECKS = (check_settings, check_once, check_program, check_stays, check_configuration)
 
 
 @click.command(short_help="Add the four hooks to the client's settings.")
 @scope_option
 @click.option(
-    "--git-only", "part", flag_value="git", help="Set up only git, as each clone needs it: no client settings."
-)
-@click.option(
-    "--plugin", "part", flag_value="plugin", help="As --git-only, where the client's plugin faber-ledger has the hooks."
+    "--git-only", "is_git_only", is_flag=True, help="Set up only git, as each clone needs it: no client settings."
 )
 @click.option("--agent", type=click.Choice([*SET_UPS]), help="Add the hooks to another agent's file, not the client's.")
 @click.option(
@@ -111,38 +95,39 @@ def init(dry_run: bool, as_json: bool, **given: Any) -> None:
     """
     root, options = find_root(os.getcwd()), Options(**given)
     scope = options.scope
-    is_project = options.part is not None or in_project(root, scope)
+    is_project = options.is_git_only or in_project(root, scope)
     _check_usage(root, options, is_project=is_project)
-    hooks = _plan_hooks(root, scope, options.part, options.agent)
+    hooks, notes = _plan_hooks(root, options)
+    has_settings = bool(hooks) and options.agent is None
     can_ask = is_project and not (dry_run or as_json) and sys.stdin.isatty() and sys.stderr.isatty()
     chosen = _choose_carry(root, options.carry, asks=can_ask, fetches=options.fetch)
     travel = agreement.plan_carry(root, chosen, options.remote, options.auto_send)
     files = _plan_files(root, options.summaries, travel, can_ask=can_ask) if is_project else []
     git_says = tracking.check_not_ignored(root) if is_project else None
-    pre_commits, notes = _plan_git_hooks(root, options.pre_commit, travel, is_project=is_project)
+    is_sent = is_project and agreement.is_sent_automatically(root, travel)
+    git_hooks, said = git.plan_hooks(root, options.pre_commit, is_project=is_project, is_sent=is_sent)
     commands = project.add_commands(root) if options.with_commands else []
-    shared = [*files, *pre_commits, *commands]
-    changes, notes = [*hooks.own, *shared], [*hooks.notes, *notes]
-    config: list[git.Setting] = []
-    if is_project and top_of(root) is not None:
-        config = git.settings_to_make(root)
-        notes += _tracked_notes(root)
+    shared = [*files, *git_hooks, *commands]
+    changes = [*hooks, *shared]
+    config = git.settings_to_make(root) if is_project and top_of(root) is not None else []
+    notes += said
     notes += _make(root, changes, config, travel, is_project=is_project, dry_run=dry_run)
-    failure = None if dry_run else _fetch(root, options, travel, notes)
     notes += _project_notes(root, git_says, travel) if is_project else []
-    committed = [*(hooks.own if scope == "project" else []), *shared]
-    commit = tracking.names_to_commit(committed, root) if git_says is None else []
+    notes += [] if dry_run else _list_findings(root)
+    committed = [*(hooks if scope == "project" else []), *shared]
+    commit = [] if dry_run else tracking.names_to_commit(committed, root)
     data = report(changes, root, dry_run=dry_run) | {
-        "scope": scope if hooks.has_settings else None,
+        "scope": scope if has_settings else None,
         "git_config": [one._asdict() for one in config],
         "commit": commit,
         "notes": notes,
     }
-    show(data, _lines(changes, config, root, commit, dry_run=dry_run, has_settings=hooks.has_settings), as_json=as_json)
+    show(data, _lines(changes, config, root, commit, dry_run=dry_run, has_settings=has_settings), as_json=as_json)
     for note in [] if as_json else notes:  # they are in the data
         say(f"note: {note}")
-    if failure is not None:
-        raise failure
+    if not dry_run and (options.fetch or (options.carry is None and travel.mode == REFS)):
+        for note in agreement.fetch_here(root, say):
+            say(f"note: {note}")
 
 
 def _make(
@@ -164,22 +149,11 @@ def _make(
     return [*agreement.carry_out(root, travel, say)] if is_project else []
 
 
-def _fetch(root: str, options: Options, travel: agreement.CarryPlan, notes: list[str]) -> LedgerError | None:
-    """Bring the runs at work here, and note which; return what failed, since the changes are to be reported first."""
-    if not options.fetch and (options.carry is not None or travel.mode != REFS):
-        return None
-    try:
-        notes += agreement.fetch_here(root, say)
-    except LedgerError as error:
-        return error
-    return None
-
-
 class Options(NamedTuple):
-    """The options that say what is set up; `part` is `git` or `plugin` for a part of it."""
+    """The options that say what is set up."""
 
     scope: str
-    part: str | None
+    is_git_only: bool
     agent: str | None
     pre_commit: bool | None
     with_commands: bool
@@ -197,8 +171,8 @@ def _check_usage(root: str, options: Options, *, is_project: bool) -> None:
         refuse_bare(root)
     elif needs_project:
         raise click.UsageError("--commands, --summaries, --carry and --fetch need a project, and there is none here.")
-    if options.agent is not None and (options.part is not None or options.scope == "local"):
-        raise click.UsageError("--agent goes with --scope project or user, and not with --git-only or --plugin.")
+    if options.agent is not None and (options.is_git_only or options.scope == "local"):
+        raise click.UsageError("--agent goes with --scope project or user, and not with --git-only.")
     if options.carry != REFS and (options.remote, options.auto_send) != (None, None):
         raise click.UsageError("--remote, --auto-send and --no-auto-send go with --carry refs.")
     if options.carry == TREE and options.fetch:
@@ -206,9 +180,7 @@ def _check_usage(root: str, options: Options, *, is_project: bool) -> None:
 
 
 def _project_notes(root: str, git_says: str | None, travel: agreement.CarryPlan) -> Iterator[str]:
-    """Yield what is wrong with the project's settings, and what keeps git from files that must travel."""
-    for problem in project_settings(root, {}).problems:
-        yield f"{problem}; correct it, then run `faber-ledger init` again"
+    """Yield what keeps git from files that must travel."""
     if git_says:
         yield git_says
     elif travel.mode == TREE and tracking.is_state_left_out(root):
@@ -217,46 +189,25 @@ def _project_notes(root: str, git_says: str | None, travel: agreement.CarryPlan)
         yield f"git ignores {PATH}: other clones lack that setting, and record summaries of compactions"
 
 
-def _plan_git_hooks(
-    root: str, pre_commit: bool | None, travel: agreement.CarryPlan, *, is_project: bool
-) -> tuple[list[FileChange], list[str]]:
-    """Return the changes of git's hooks, and what to do where another program owns one."""
-    commits, notes = git.plan_pre_commit(root, pre_commit, is_project=is_project)
-    pushes, said = (
-        git.plan_pre_push(root, is_sent=agreement.is_sent_automatically(root, travel)) if is_project else ([], [])
-    )
-    return [*commits, *pushes], [*notes, *said]
-
-
-class Hooks(NamedTuple):
-    """The changes that add the hooks to a scope's file, and what to say."""
-
-    own: list[FileChange]
-    notes: list[str]
-    has_settings: bool
-
-
-def _plan_hooks(root: str, scope: str, part: str | None, agent: str | None) -> Hooks:
-    if agent is not None:
-        changes, notes = add_agent_hooks(root, scope, agent)
-        return Hooks(changes, [*notes, *_path_warnings()], has_settings=False)
-    has_settings = part is None and not has_plugin_instead(root, scope)
-    notes = [*note_without_plugin(root)] if part == "plugin" else []
-    if part != "git":
-        notes += [*describe_plugins(root, scope, are_settings_written=has_settings), *_path_warnings()]
-    if not has_settings:
-        return Hooks([], notes, has_settings=False)
-    settings = settings_change(root, scope)
-    notes += _warnings((settings.after or b"").decode(), root, scope)
-    return Hooks([settings], notes, has_settings=True)
+def _plan_hooks(root: str, options: Options) -> tuple[list[FileChange], list[str]]:
+    """Return the changes that add the hooks to the client's settings or to an agent's file, and what to say."""
+    if options.agent is not None:
+        return add_agent_hooks(root, options.scope, options.agent)
+    if options.is_git_only:
+        return [], []
+    if (plugin := plugin_instead(root, options.scope)) is not None:
+        return [], [f"the plugin {plugin.name} runs the hooks: none were added to the client's settings"]
+    settings = settings_change(root, options.scope)
+    path = display_path(settings.path, root)
+    lost = f"git ignores {path}: other clones and worktrees lack the hooks; `--scope user` reaches all of yours"
+    return [settings], [lost] if options.scope == "project" and tracking.is_ignored(root, path) else []
 
 
 def _plan_files(root: str, summaries: bool | None, travel: agreement.CarryPlan, *, can_ask: bool) -> list[FileChange]:
     """Return the changes of what git reads and of the project's settings."""
     changes = [git.git_file_change(root, name) for name in git.FILES]
     if summaries is None and can_ask and project.is_choice_due(root):
-        for line in project.choice_lines(root):
-            say(line)
+        say(project.CHOICE)
         summaries = click.confirm(
             project.QUESTION.format(travel=project.travel_word(root)), default=project.RECORDED_BY_DEFAULT, err=True
         )
@@ -264,14 +215,11 @@ def _plan_files(root: str, summaries: bool | None, travel: agreement.CarryPlan, 
     return [*changes, *([of_project] if of_project is not None else [])]
 
 
-def _tracked_notes(root: str) -> list[str]:
-    """Return how git stops to track each active file that it tracks."""
-    tracked = [name for name in ACTIVE_FILES if is_tracked(os.path.join(root, *name.split("/"))) is True]
-    return [
-        f"git tracks {name}, which is each work tree's own: run `git rm --cached {name}`, and commit;"
-        " a colleague's pull then removes his file"
-        for name in tracked
-    ]
+def _list_findings(root: str) -> Iterator[str]:
+    """Yield what `doctor` finds now about what `init` sets up."""
+    patient = Patient(root, at=now())
+    for find in CHECKS:
+        yield from [f"{one.what}; {one.hint}" for one in run_check(find, patient)]
 
 
 def _choose_carry(root: str, carry: str | None, *, asks: bool, fetches: bool) -> str | None:
@@ -309,57 +257,22 @@ def _lines(
         if not due and all([change.action == "unchanged" for change in changes]):
             yield "nothing to change"
         return
-    for change in changes:
-        if change.before is not None or change.after is not None:
-            yield f"{describe(change, root)}: {_purpose(change, root)}"
-    if config and all([setting.after is None for setting in config]):
-        yield "changed    this clone's git config: merge and diff drivers removed, since git merges no file of a run"
-    elif config:
-        stashes = [setting.key for setting in config if setting.key in git.STASHES and setting.after]
-        why = "since git refuses to pull over a changed ledger"
-        switched = f", {' and '.join(stashes)} switched on, {why}" if stashes else ""
-        yield f"{'changed' if due else 'unchanged':<9}  this clone's git config: merge and diff drivers{switched}"
+    yield from [describe(change, root) for change in changes if (change.before, change.after) != (None, None)]
+    yield from [git.describe_settings(config)] if config else []
     yield from place_lines(root)
     yield ""
-    is_shared = any([display_path(change.path, root) in git.FILES for change in changes])
-    yield f"note: {_summaries_note(root) if is_shared else OF_ALL_PROJECTS}"
+    yield f"note: summaries of compactions {_summaries_words(root)}"
     if commit:
         yield f"next: commit {tracking.join_names(commit)}, so that every clone has them"
     if has_settings:
         yield "then: start a new session of the client, which reads its settings when it starts"
 
 
-def _summaries_note(root: str) -> str:
+def _summaries_words(root: str) -> str:
     """Return what happens to summaries of compactions in this project, and how to change that."""
+    travel = project.travel_word(root)
     if project_settings(root, {}).summaries:
         return (
-            f"summaries of compactions are recorded and {project.travel_word(root)}, secrets masked; "
-            "`faber-ledger init --no-summaries` keeps them in the clone where they arose"
+            f"are recorded and {travel}, secrets masked; `faber-ledger init --no-summaries` keeps them in their clone"
         )
-    return (
-        "summaries of compactions stay in the clone where they arose, under the git directory, secrets masked (without "
-        "git they are not kept); `faber-ledger init --summaries` records them, so that they are "
-        f"{project.travel_word(root)}"
-    )
-
-
-def _purpose(change: FileChange, root: str) -> str:
-    if os.path.basename(change.path) in OF_HOOKS:
-        return OF_HOOKS[os.path.basename(change.path)]
-    path = display_path(change.path, root)
-    purpose = PURPOSES.get(path, "").format(travel=project.travel_word(root))
-    return purpose or project.describe_command(path) or describe_agent_file(path) or f"hooks {', '.join(HOOKS)}"
-
-
-def _path_warnings() -> Iterator[str]:
-    if shutil.which(HOOK_PROGRAM) is None:
-        folder = os.path.dirname(os.path.abspath(sys.argv[0]))
-        yield f"{HOOK_PROGRAM} is not on PATH, so the hooks cannot run it: add {folder} to PATH"
-
-
-def _warnings(text: str, root: str, scope: str) -> Iterator[str]:
-    if JsonText(text).value.get("disableAllHooks"):
-        yield "these settings have `disableAllHooks`: the client runs no hooks until you remove it"
-    path = display_path(settings_path(scope, root), root)
-    if scope == "project" and tracking.is_ignored(root, path):
-        yield f"git ignores {path}: other clones and worktrees lack the hooks; `--scope user` reaches all of yours"
+    return f"stay in their clone, secrets masked; `faber-ledger init --summaries` records them: they are {travel} then"

@@ -26,27 +26,8 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.events import NoteRecorded
 
 
-class NoteGroup(click.Group):
-    """A group that treats arguments which name no subcommand as those of `add`."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments, after `add` if they name no subcommand, which no text may begin with then."""
-        names_one = not args or args[0] in self.commands or args[0] in ctx.help_option_names
-        if not names_one and any([arg.split(" ")[0] in self.commands for arg in args]):
-            ctx.fail("The text begins with a subcommand's name: write `note add TEXT`.")
-        return super().parse_args(ctx, args if names_one else ["add", *args])
-
-
-@click.group(cls=NoteGroup, short_help="Record what the next session should know.")
-def note() -> None:
-    """Record what the next session should know: what is being worked on, key files, hints.
-
-    `note TEXT` is `note add TEXT`; a text that begins with a subcommand's name needs `add`.
-    """
-
-
-@note.command()
-@click.argument("text", required=False)
+@click.command(short_help="Record what the next session should know.")
+@click.argument("words", nargs=-1, metavar="[add] [TEXT]")
 @click.option(
     "--kind",
     type=click.Choice(["note", "summary", "decision"]),
@@ -58,10 +39,14 @@ def note() -> None:
 @click.option("--from-stdin", is_flag=True, help="Read the text from standard input.")
 @run_option
 @json_option
-def add(
-    text: str | None, kind: Literal["note", "summary", "decision"], from_stdin: bool, run: str | None, as_json: bool
+def note(
+    words: tuple[str, ...],
+    kind: Literal["note", "summary", "decision"],
+    from_stdin: bool,
+    run: str | None,
+    as_json: bool,
 ) -> None:
-    """Record TEXT for later sessions.
+    """Record TEXT for later sessions: what is being worked on, key files, hints. The word `add` may be left out.
 
     The packet has the newest notes, `reconstitute` all of them; `reconstitute --only decisions` has what was decided.
 
@@ -69,9 +54,10 @@ def add(
     Example: faber-ledger note add --decision "no cache: one query a page is fast enough"
     Exit codes: 0 recorded; 1 not recorded; 2 wrong usage; 10 no such run; 11 locked; 12 newer format; 20 damaged.
     """
-    if (text is None) != from_stdin:
-        raise click.UsageError("Give either TEXT or --from-stdin.")
-    written = (_from_stdin() if text is None else text).strip()
+    texts = words[1:] if words[:1] == ("add",) else words
+    if len(texts) != (0 if from_stdin else 1):
+        raise click.UsageError("Give either TEXT, in quotes, or --from-stdin.")
+    written = (_from_stdin() if from_stdin else texts[0]).strip()
     if not written:
         raise click.UsageError("The note is empty.")
     root = find_root(os.getcwd())

@@ -1,11 +1,32 @@
 """`faber-ledger replay`: show a run's sessions, its events with what each changed, or how it was at a moment."""
 
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
 import click
 
-from faber_ledger.cli.reports.replay import Replay, state_at
+from faber_ledger.cli.ui.event_words import line_of
 from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_long
-from faber_ledger.cli.ui.which_event import MOMENT, find_session, parse_moment
+from faber_ledger.cli.ui.progress import progress, track_progress
+from faber_ledger.cli.ui.which_event import MOMENT, Moment, find_session, parse_moment
 from faber_ledger.cli.ui.which_run import run_argument, run_with_ledger
+from faber_ledger.cli.ui.words import change_data, change_line, plural, session_data, session_table
+from faber_ledger.ledger.clock import utc_text
+from faber_ledger.ledger.queries import EventQuery, find_events
+from faber_ledger.projections import fold
+from faber_ledger.projections.difference import apply_event
+from faber_ledger.projections.history import Agents, SessionSummary, summarize_sessions
+from faber_ledger.runs.log import read_log
+from faber_ledger.runs.run import Run
+
+if TYPE_CHECKING:
+    from faber_ledger.ledger.events import Recorded
+    from faber_ledger.projections.difference import Change
+    from faber_ledger.projections.fold import Blocks
 
 
 @click.command(short_help="Show a run's sessions, what each event changed, or a moment.")
@@ -37,3 +58,115 @@ def replay(run: str | None, events: bool, at: str | None, session: str | None, a
         show(found.data(), [], as_json=True)
     else:
         show_long(lambda: found.lines(has_events=events))
+
+
+# Session by session, or event by event
+
+
+NO_SESSION = "no session yet: --events shows what happened"
+
+
+class Replay:
+    """One reading of a log: yields its events, or those of a `session`, and keeps the blocks after the last one."""
+
+    def __init__(self, run: Run, session: str | None) -> None:
+        self.run = run
+        self.session = session
+        self.projector = fold.Projector(fold.empty())
+        self.agents = Agents()
+
+    def events(self) -> Iterator[tuple[Recorded, list[Change]]]:
+        """Yield each chosen event with the fields that it changed."""
+        with progress(self.run, "replaying", has_place=not sys.stdout.isatty()) as advance:
+            for recorded in track_progress(find_events(partial(read_log, self.run), EventQuery()), advance):
+                self.agents.note(recorded)
+                if self.session in (None, recorded["event"].get("session_id"), recorded["client"]):
+                    yield recorded, apply_event(self.projector, recorded)
+                else:
+                    self.projector.apply(recorded)
+
+    def sessions(self) -> Iterator[SessionSummary]:
+        """Yield the sessions known after the last event, or only the chosen one; ask once `events` is exhausted."""
+        wanted, clients = self.session, set()
+        if wanted is not None:
+            found = find_events(partial(read_log, self.run), EventQuery(session=wanted, types=("session_started",)))
+            clients = {recorded["event"].get("session_id") for recorded in found}
+        for session in summarize_sessions(self.projector.blocks, self.agents):
+            if wanted is None or session["session_id"] == wanted or session["session_id"] in clients:
+                yield session
+
+    def lines(self, *, has_events: bool) -> Iterator[str]:
+        """Yield the sessions, with `has_events` after the events, each with what it changed, as lines for people."""
+        count = 0
+        for recorded, changed in self.events():
+            count += 1
+            if has_events:
+                yield line_of(recorded)
+                yield from [f"         {change_line(change)}" for change in changed]
+        if not count:
+            yield "no event" if self.session is not None else "the log is empty: nothing has happened yet"
+        lines = list(session_table(self.sessions))
+        if has_events and lines:
+            yield ""
+        yield from lines or ([] if has_events or not count else [NO_SESSION])
+
+    def data(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the same as two lists, `events` and `sessions`."""
+        events = [{**recorded, "changes": [*map(change_data, changed)]} for recorded, changed in self.events()]
+        return {"events": events, "sessions": [*map(session_data, self.sessions())]}
+
+
+# At a moment
+
+
+def state_at(run: Run, moment: Moment) -> tuple[dict[str, Any], Iterable[str]]:
+    """Return the state at a moment, as data and as lines for people."""
+    projector, agents = fold.Projector(fold.empty()), Agents()
+    count, last, phase, step = 0, None, None, None
+    with read_log(run) as log, progress(run, "replaying") as advance:
+        for recorded in filter(moment.has, track_progress(log.stream(), advance)):
+            projector.apply(recorded)
+            agents.note(recorded)
+            count, last = count + 1, recorded
+            event: dict[str, Any] = dict(recorded["event"])
+            phase, step = (event["phase"], event.get("step")) if "phase" in event else (phase, step)
+    phase, step = [value if isinstance(value, str) else None for value in (phase, step)]
+    time = utc_text(moment.seconds) if moment.seconds is not None else None
+    data = {
+        "run_id": run.run_id,
+        "at": {
+            "moment": moment.text,
+            "time": time,
+            "events": count,
+            "last_event": last and {name: last[name] for name in ("seq", "id", "at")},
+        },
+        "phase": phase,
+        "step": step,
+        "blocks": projector.blocks,
+        "sessions": [session_data(session) for session in summarize_sessions(projector.blocks, agents)],
+    }
+    head = f"{time}: " if time is not None else ""
+    if last is None:
+        return data, [f"{head}before the first event: nothing had happened yet"]
+    lines = [f"{head}after {plural(count, 'event')}, the last of them:", line_of(last), ""]
+    lines.append(f"phase:    {phase or 'unknown'}{f', step {step}' if step else ''}")
+    sessions = [*session_table(lambda: summarize_sessions(projector.blocks, agents))]
+    return data, [*lines, *_state_lines(projector.blocks), *(["", *sessions] if sessions else [])]
+
+
+def _state_lines(blocks: Blocks) -> Iterator[str]:
+    """Yield what the blocks say, in a few lines."""
+    current = fold.current_session(blocks)
+    entry = fold.entry_of(blocks, current) if current else None
+    environment = entry.get("environment") if entry else None
+    host = environment.get("hostname") if isinstance(environment, dict) else None
+    since = f" on {host or 'unknown'}, since {entry.get('started_at') or 'unknown'}" if entry else ""
+    yield f"session:  {f'{current}{since}' if current else 'none is open'}"
+    metadata = blocks.get("context_metadata")
+    count = metadata.get("reload_count") if isinstance(metadata, dict) else 0
+    reloads = count if isinstance(count, int) else 0  # an older tool may have written anything
+    yield f"history:  {plural(len(fold.session_history(blocks)), 'session')}, {plural(reloads, 'reload')}"
+    loads = fold.artifacts_in_context(blocks)
+    yield "context:" if loads else "context:  nothing"
+    for load in loads:
+        yield f"  {load.get('artifact_id')}, loaded {load.get('loaded_at')} from {load.get('source')}"

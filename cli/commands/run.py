@@ -1,4 +1,4 @@
-"""`faber-ledger run`: the runs of a project, listed and forgotten here; it imports the other commands of its group."""
+"""`faber-ledger run`: the runs of a project, listed, finished and forgotten; its group has `start` and `resume`."""
 
 import os
 import shutil
@@ -7,26 +7,31 @@ from typing import Any
 
 import click
 
-from faber_ledger.cli.commands.run_finish import finish
 from faber_ledger.cli.commands.run_start import resume, start
 from faber_ledger.cli.reports.run_list import count_events, list_runs, places_of
 from faber_ledger.cli.sync.arrival import list_remote_runs, required_remote
 from faber_ledger.cli.sync.forgetting import forget_at_remote
 from faber_ledger.cli.ui.git_words import no_runs_text
-from faber_ledger.cli.ui.output import json_option, show, warn
+from faber_ledger.cli.ui.output import json_option, show, warn, warn_of
 from faber_ledger.cli.ui.progress import waiting_for
-from faber_ledger.cli.ui.which_run import run_argument
+from faber_ledger.cli.ui.which_run import check_in_tree, choose_run, run_argument
 from faber_ledger.cli.ui.words import events_shown, plural, table, with_agents
-from faber_ledger.ledger.clock import utc_text
-from faber_ledger.ledger.command_errors import GitFailed, ServerUnavailable
+from faber_ledger.cli.worktrees.survey import update_registry
+from faber_ledger.ledger.clock import now, utc_text
+from faber_ledger.ledger.command_errors import GitFailed, NotReleased, ServerUnavailable
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
 from faber_ledger.recording.inbox import list_waiting
-from faber_ledger.runs import progress
+from faber_ledger.recording.start import complete_record
+from faber_ledger.runs import progress, state_file, state_write
+from faber_ledger.runs.carry import start_sending
+from faber_ledger.runs.clone import lock_run
+from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.kept_summaries import summary_paths
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import has_log
+from faber_ledger.runs.progress import phase_statuses
 from faber_ledger.runs.projecting import is_committed
-from faber_ledger.runs.run import find_root, inbox_path
+from faber_ledger.runs.run import Run, find_root, inbox_path
 
 
 @click.group(short_help="Start, resume and list runs.")
@@ -178,5 +183,48 @@ def forget(run: str | None, at_remote: bool, yes: bool, as_json: bool) -> None:
     show(data, [f"removed {what}"], as_json=as_json)
 
 
-for command in (finish, start, resume):
+WHEN_MERGED = "  When it is committed and merged, `faber-ledger worktree cleanup` in another worktree removes this one"
+
+
+@run.command(short_help="Complete a released run.")
+@run_argument
+@json_option
+def finish(run: str | None, as_json: bool) -> None:
+    """Complete RUN (default: the active run), whose Release phase is completed.
+
+    \b
+    Example: faber-ledger run finish
+    Exit codes: 0 done; 1 Release is not completed, or the state cannot be read or
+    written; 2 wrong usage; 10 no such run.
+    """
+    root, at = find_root(os.getcwd()), now()
+    chosen = check_in_tree(choose_run(root, run, records=True))
+    _complete(chosen, at)
+    complete_record(chosen, at=at, environ=os.environ, warn=warn)
+    start_sending(root)
+    update_registry(root, at=at, warn=warn)
+    work_tree = work_tree_of(root)
+    top = work_tree.top if work_tree and work_tree.is_linked else None
+    lines = [f"✓ Workflow completed: {chosen.run_id}", *([WHEN_MERGED] if top else [])]
+    show({"run_id": chosen.run_id, "worktree": top}, lines, as_json=as_json)
+
+
+def _complete(run: Run, at: float) -> None:
+    """Write into the state that the run is completed; raises NotReleased, and as `write_members`."""
+    with lock_run(run):
+        state = state_file.read_state(run).value
+        if state.get("status") == "completed":
+            return
+        release = phase_statuses(state).get("release", "pending")
+        if state.get("status") not in progress.ACTIVE or release != "completed":
+            raise NotReleased(
+                f"the run {run.run_id} is {state.get('status')}, and its Release phase {release}",
+                hint="run the command again when its Release phase is completed",
+            )
+        moment = utc_text(at)
+        members = {"status": "completed", "completed_at": moment, "updated_at": moment}
+        state_write.write_members(run, members, warn=warn_of)
+
+
+for command in (start, resume):
     run.add_command(command)

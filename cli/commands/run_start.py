@@ -18,18 +18,11 @@ from faber_ledger.cli.ui.which_run import complete_runs, match_run, named_run, w
 from faber_ledger.cli.ui.words import place_lines
 from faber_ledger.cli.worktrees import creation
 from faber_ledger.cli.worktrees.git import can_add, refuse_bare
-from faber_ledger.cli.worktrees.other_run import (
-    OtherRun,
-    Successor,
-    describe_work,
-    other_active_run,
-    takeover_lines,
-    work_to_resume,
-)
+from faber_ledger.cli.worktrees.other_run import Successor, other_active_run, takeover_lines, work_to_resume
 from faber_ledger.cli.worktrees.survey import update_registry
 from faber_ledger.context.workflow import load_workflow
 from faber_ledger.files.text import quote_word
-from faber_ledger.hooks.client_plugins import list_enabled_plugins, list_unanswered
+from faber_ledger.hooks.client_plugins import list_unanswered
 from faber_ledger.ledger import clock
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import AmbiguousRun, Declined
@@ -176,12 +169,11 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
         f"--work-id {quote_word(given['work_id'])}" if given["work_id"] else f"--target {quote_word(plan['target'])}"
     )
     asked = f"/fractary-faber:workflow-run {subject} [faber-ledger run start {subject}]"
-    while started is None and not in_worktree:
-        other = other_active_run(root, run_id)
+    if not in_worktree:
         new = Successor(root, run_id, about, asked, offers_worktree=can_add(root), work_id=given["work_id"])
-        warnings, in_worktree = _take_over(new, other, yes=yes, as_json=as_json)
         with lock_takeover(root) or nullcontext():
-            if not in_worktree and other_active_run(root, run_id) == other:  # else another start was quicker
+            warnings, in_worktree = _take_over(new, yes=yes, as_json=as_json)
+            if not in_worktree:
                 started = _start(root, run_id, plan, at, os.environ)
     if started is not None:
         not_loaded = [NOT_LOADED] if client_of(os.environ) else []
@@ -266,9 +258,7 @@ def _start_lines(started: Run, plan: RunPlan) -> list[str]:
         f"  Ledger: {by_ref if carries_refs(started.root) else started.shown(started.ledger_path)}",
     ]
     if not os.path.exists(os.path.join(started.root, ".fractary", ".gitignore")):
-        is_enabled = list_enabled_plugins(started.root)
-        how = "`faber-ledger init --plugin`" if is_enabled else "`faber-ledger init` for the client's hooks, and"
-        lines.append(f"Run {how} to keep backups and logs out of git.")
+        lines.append("Run `faber-ledger init` for the client's hooks, and to keep backups and logs out of git.")
     return lines
 
 
@@ -284,30 +274,22 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
         raise
     command = f"/fractary-faber:workflow-run --resume {wanted.run_id} [faber-ledger run resume {wanted.run_id}]"
     warnings: list[str] = []
-    agreed = None
-    about = work_to_resume(run_here(root, wanted.run_id))
-    if about is not None:  # asked before anything is written
-        agreed = other_active_run(root, wanted.run_id)
-        warnings, _ = _take_over(Successor(root, wanted.run_id, about, command), agreed, yes=yes, as_json=as_json)
-    restore_gone(root, text, say)
-    resumed = match_run(root, text)
-    restore_ignored(resumed, say)
-    state = _state_with_status(resumed)
-    point, status = resume_point(state), state["status"]
+    at, is_new = now(), False
+    with lock_takeover(root) or nullcontext():
+        about = work_to_resume(run_here(root, wanted.run_id))
+        if about is not None:  # asked before anything is written
+            warnings, _ = _take_over(Successor(root, wanted.run_id, about, command), yes=yes, as_json=as_json)
+        restore_gone(root, text, say)
+        resumed = match_run(root, text)
+        restore_ignored(resumed, say)
+        state = _state_with_status(resumed)
+        point, status = resume_point(state), state["status"]
+        if point is not None:
+            is_new = activate_run(resumed, at=at, environ=os.environ, warn=say)
     if point is None:
         completed = "ℹ Workflow already completed - nothing to resume"
         lines = [completed if status == "completed" else "ℹ Workflow was cancelled - cannot resume"]
     else:
-        at, is_active, is_new = now(), False, False
-        while not is_active:
-            other = other_active_run(root, resumed.run_id)
-            if other != agreed:
-                new = Successor(root, resumed.run_id, about or describe_work(state), command)
-                warnings, _ = _take_over(new, other, yes=yes, as_json=as_json)
-                agreed = other
-            with lock_takeover(root) or nullcontext():
-                if is_active := other_active_run(root, resumed.run_id) == other:  # else another command was quicker
-                    is_new = activate_run(resumed, at=at, environ=os.environ, warn=say)
         update_registry(root, at=at, warn=say)
         position = [f"  {line}" for line in position_lines(state)]
         lines = [f"✓ Workflow resumed: {resumed.run_id}", *position, *([NOT_LOADED] if is_new else [])]
@@ -367,12 +349,14 @@ def _warn_of_active_file(root: str) -> None:
         warn(f"note: {problem}")
 
 
-def _take_over(new: Successor, other: OtherRun | None, *, yes: bool, as_json: bool) -> tuple[list[str], bool]:
-    """Warn where another workflow, `other`, is active in this worktree, and ask (SPEC, section 5 and Example 4).
+def _take_over(new: Successor, *, yes: bool, as_json: bool) -> tuple[list[str], bool]:
+    """Warn where another workflow is active in this worktree, and ask (SPEC, section 5 and Example 4).
 
     Where that run has another branch it is only named. Returns the warnings, which are not printed with `as_json`, and
-    whether the user wants a worktree for the new run. Raises Declined.
+    whether the user wants a worktree for the new run. The caller holds `lock_takeover` until the new run is active.
+    Raises Declined.
     """
+    other = other_active_run(new.root, new.run_id)
     if other is None:
         return [], False
     is_asked = not (other.is_over or yes or as_json) and sys.stdin.isatty()

@@ -169,7 +169,7 @@ def _warn_of_workflow(loading: Loading, form: Form) -> None:
 def _preview(loading: Loading, budget: int, form: Form) -> None:
     """Print what would be loaded, and exit with 1 where a required artifact would fail."""
     result, packet = loading.preview(budget)
-    show(report.dry_data(loading, result), report.dry_lines(loading, result, _size(packet)), as_json=form.as_json)
+    show(report.data(loading, result), report.dry_lines(loading, result, _size(packet)), as_json=form.as_json)
     click.get_current_context().exit(1 if result.required_failed else 0)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import click
 
 from faber_ledger import __version__
-from faber_ledger.cli.reports.chart import REASONS, Chart, markup
+from faber_ledger.cli.reports.chart import Chart, markup
 from faber_ledger.cli.ui.event_words import session_shown, words_of
 from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.output_file import output_file
@@ -20,16 +20,15 @@ from faber_ledger.runs.log import read_log
 STYLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "timeline.css")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"  # even if something escaped, nothing would run
 CAPTION = (
-    "Time runs to the right, in UTC. What happened within one second is drawn apart, and long pauses in which no "
-    "session was open are folded. Each bar leads to its event below."
+    "Time runs to the right, in UTC; what took longer is wider, but not in proportion. Each bar leads to its event "
+    "below."
 )
-WORDS = {
-    "normal": "ended normally",
-    "manual": "ended by hand",
-    "compaction": "ended by a compaction",
-    "abandoned": "abandoned: its end never came",
-    "open": "still open",
-}
+LEGEND = (
+    '<ul><li><i class="normal"></i>ended normally<li><i class="manual"></i>ended by hand'
+    '<li><i class="compaction"></i>ended by a compaction<li><i class="abandoned"></i>abandoned: its end never came'
+    '<li><i class="open"></i>still open<li><i class="dashed"></i>compaction: the context is emptied'
+    '<li><b class="cross">✕</b>could not be loaded</ul>'
+)
 
 
 @click.command(short_help="Draw a run as a page.")
@@ -89,9 +88,8 @@ def page(timeline: Timeline) -> str:
         f"<p>{' · '.join(_facts(timeline))}</p></header>",
     ]
     if timeline["bars"]:
-        chart = Chart(timeline).svg()
-        lines.append(f"<figure><div>{chart}</div>")
-        lines.append(f"<figcaption>{_legend(timeline, are_joined='bar many' in chart)}{CAPTION}</figcaption></figure>")
+        lines.append(f"<figure><div>{Chart(timeline).svg()}</div>")
+        lines.append(f"<figcaption>{LEGEND}{CAPTION}</figcaption></figure>")
     else:
         lines.append("<p>No session has been recorded yet.</p>")
     return "\n".join([*lines, *_events(timeline), "</main>", "</html>"]) + "\n"
@@ -113,19 +111,6 @@ def _facts(timeline: Timeline) -> Iterator[str]:
         return
     first, last = (utc_text(moment[0]).rstrip("Z").split("T") for moment in (timeline["first"], timeline["last"]))
     yield f"{' '.join(first)} to {' '.join(last if last[0] != first[0] else last[1:])} UTC"
-
-
-def _legend(timeline: Timeline, *, are_joined: bool) -> str:
-    """Return a legend of the colours in use; each bar also says it in words."""
-    found = {"open" if bar["is_open"] else bar["session"]["end_reason"] for bar in timeline["bars"]}
-    keys = [f'<li><i class="{kind}"></i>{WORDS[kind]}' for kind in (*REASONS, "open") if kind in found]
-    if are_joined:
-        keys.append('<li><i class="many"></i>several sessions, too short to be drawn apart')
-    if timeline["compactions"]:
-        keys.append('<li><i class="dashed"></i>compaction: the context is emptied')
-    if any(lane["failures"] for lane in timeline["lanes"]):
-        keys.append('<li><b class="cross">✕</b>could not be loaded')
-    return f"<ul>{''.join(keys)}</ul>"
 
 
 def _events(timeline: Timeline) -> Iterator[str]:

@@ -2,13 +2,12 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import NamedTuple
 
 import click
 
 from faber_ledger.cli.setup import git
-from faber_ledger.cli.setup.agents import folders_of_user, list_agents, remove_agent_hooks
+from faber_ledger.cli.setup.agents import list_agents, remove_agent_hooks
 from faber_ledger.cli.setup.hooks import settings_removal
 from faber_ledger.cli.setup.project import remove_commands, summaries_removal
 from faber_ledger.cli.setup.tracking import join_names, names_to_commit
@@ -28,11 +27,8 @@ from faber_ledger.files.change import FileChange, make_changes
 from faber_ledger.hooks.client_plugins import Plugin, list_enabled_plugins
 from faber_ledger.hooks.client_settings import has_hooks, readable_settings, settings_path
 from faber_ledger.ledger import disk
-from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.runs import state_file
 from faber_ledger.runs.git_command import TEXT_CACHE, has_text_cache, remove_text_cache, run_git, top_of
-from faber_ledger.runs.layouts import find_runs
-from faber_ledger.runs.run import CONSENT, HOOK_LOG, find_root, path_in_clone
+from faber_ledger.runs.run import CONSENT, find_root, path_in_clone
 from faber_ledger.runs.synced import known_project
 
 
@@ -43,7 +39,7 @@ from faber_ledger.runs.synced import known_project
 def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
     """Remove what `init` added; runs, ledgers and everything else in the files stay.
 
-    The hook log and the backups of runs that git would no longer ignore are removed too.
+    So do the rules in .fractary/.gitignore while there is something that they keep out of git.
 
     \b
     Example: faber-ledger uninstall --scope local
@@ -54,32 +50,30 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
     plugins = list_enabled_plugins(root)
     kept_for = _hooks_elsewhere(scope, root, plugins, hooks)
     is_project = in_project(root, scope)
-    plan = _plan(root) if is_project and not kept_for else Plan([], [], [], is_cached=False)
+    plan = _plan(root) if is_project and not kept_for else Plan([], [], is_cached=False)
     commands = remove_commands(root) if is_project and (scope == "project" or not kept_for) else []
     plan = plan._replace(changes=[*hooks, *plan.changes, *commands])
-    commit = names_to_commit(plan.changes, root, is_removal=True)
     if not dry_run:
         _remove(root, plan)
+    commit = [] if dry_run else names_to_commit(plan.changes, root, untracked="no")
     data = report(plan.changes, root, dry_run=dry_run) | {
         "scope": scope,
         "git_config": [setting._asdict() for setting in plan.config],
         "text_cache_removed": plan.is_cached,
-        "local_files": [display_path(path, root) for path in plan.local],
         "hooks_remain_in": kept_for,
         "commit": commit,
     }
     lines = [*_lines(plan, root, kept_for, plugins, dry_run=dry_run)]
-    if commit and not dry_run:
+    if commit:
         lines.append(f"next: commit {join_names(commit)}, so that no other clone has them")
     show(data, lines, as_json=as_json)
 
 
 class Plan(NamedTuple):
-    """What is removed; `local` are files of this machine."""
+    """What is removed."""
 
     changes: list[FileChange]
     config: list[git.Setting]
-    local: list[str]
     is_cached: bool
 
 
@@ -87,23 +81,27 @@ def _plan(root: str) -> Plan:
     """Return what is removed of what git needs where no hooks are left.
 
     The project's settings stay where the team's server knows the project: their removal, once committed, would take
-    its id from every clone.
+    its id from every clone. The ignore file stays while git ignores something by it, such as backups and logs.
     """
-    setting = summaries_removal(root) if known_project(root) is None else None
-    changes = [
-        *([setting] if setting is not None else []),
-        *[git.git_file_change(root, name, remove=True) for name in git.FILES],
-    ]
     top = top_of(root)
+    setting = summaries_removal(root) if known_project(root) is None else None
+    kept = [git.IGNORE_FILE] if top is not None and _is_ignoring(root) else []
+    files = [git.git_file_change(root, name, remove=True) for name in git.FILES if name not in kept]
+    changes = [*([setting] if setting is not None else []), *files]
     if top is None:
-        return Plan(changes, [], [], is_cached=False)
+        return Plan(changes, [], is_cached=False)
     hooks = [git.hook_change(root, top, name, remove=True) for name in git.LINES]
     return Plan(
         [*changes, *[hook for hook in hooks if hook.action != "unchanged"]],
         git.settings_to_remove(root),
-        _local_files(root),
         is_cached=has_text_cache(root),
     )
+
+
+def _is_ignoring(root: str) -> bool:
+    """Return whether there is a file of runs that git ignores."""
+    listed = run_git("ls-files", "--others", "--ignored", "--exclude-standard", "--", ".fractary", at=root)
+    return bool(listed.stdout)
 
 
 def _remove(root: str, plan: Plan) -> None:
@@ -112,10 +110,7 @@ def _remove(root: str, plan: Plan) -> None:
     disk.remove(path_in_clone(root, CONSENT) or "")
     if plan.is_cached:
         remove_text_cache(root)
-    for path in plan.local:
-        disk.remove(path)
-    gone = [FileChange(path, b"", None) for path in plan.local]
-    remove_empty_folders([*plan.changes, *gone], root, folders_of_user())
+    remove_empty_folders(plan.changes, root)
 
 
 def _hooks_elsewhere(scope: str, root: str, plugins: list[Plugin], changes: list[FileChange]) -> list[str]:
@@ -127,23 +122,8 @@ def _hooks_elsewhere(scope: str, root: str, plugins: list[Plugin], changes: list
     return [*[display_path(path, root) for path in paths], *[f"the plugin {plugin.name}" for plugin in plugins]]
 
 
-def _local_files(root: str) -> list[str]:
-    """Return the hook log and the backups of runs that git does not track: it would add what nothing ignores.
-
-    The backup of a state that cannot be read stays.
-    """
-    listed = run_git("ls-files", "--others", "-z", "--", ".fractary", at=root).stdout.split(b"\0")
-    untracked = {os.path.join(root, os.fsdecode(name)) for name in listed}
-    found = [os.path.join(root, f"{HOOK_LOG}{older}") for older in ("", ".1")]
-    for run in find_runs(root):
-        with suppress(LedgerError):
-            state_file.read_state(run)
-            found.append(run.backup_path)
-    return [path for path in found if path in untracked]
-
-
 def _lines(plan: Plan, root: str, kept_for: list[str], plugins: list[Plugin], *, dry_run: bool) -> Iterator[str]:
-    is_empty = not (plan.config or plan.is_cached or plan.local)
+    is_empty = not (plan.config or plan.is_cached)
     if is_empty and all([change.action == "unchanged" for change in plan.changes]):
         yield f"nothing to remove from {display_path(plan.changes[0].path, root)}"
     elif dry_run:
@@ -151,15 +131,11 @@ def _lines(plan: Plan, root: str, kept_for: list[str], plugins: list[Plugin], *,
         yield from [setting.command for setting in plan.config]
         if plan.is_cached:
             yield f"git update-ref -d {TEXT_CACHE}"
-        yield from [f"would be removed, since git would add it: {display_path(path, root)}" for path in plan.local]
     else:
         yield from [describe(change, root) for change in plan.changes]
-        if plan.config:
-            keys = ", ".join([setting.key for setting in plan.config])
-            yield f"{'removed':<9}  from this clone's git config: {keys}"
+        yield from [git.describe_settings(plan.config)] if plan.config else []
         if plan.is_cached:
             yield f"{'removed':<9}  {TEXT_CACHE}: git's cache of ledgers as text"
-        yield from [f"{'removed':<9}  {display_path(path, root)}" for path in plan.local]
         yield from place_lines(root)
     if kept_for:
         yield f"git's settings stay: {', '.join(kept_for)} still has the hooks"

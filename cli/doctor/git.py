@@ -4,8 +4,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from faber_ledger.cli.doctor.finding import Finding
-from faber_ledger.cli.doctor.patient import Patient
+from faber_ledger.cli.doctor.patient import Finding, Patient
 from faber_ledger.cli.setup import tracking
 from faber_ledger.cli.setup.git import CACHE, DRIVER, IGNORE_FILE, STASHES, git_file_change, settings_to_make
 from faber_ledger.cli.worktrees.git import HINT_NO_WORK_TREE

@@ -7,10 +7,9 @@ import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from faber_ledger.cli.doctor.finding import Finding
-from faber_ledger.cli.doctor.patient import Patient
+from faber_ledger.cli.doctor.patient import Finding, Patient
 from faber_ledger.cli.setup.agents import list_agents, list_unreviewed
-from faber_ledger.cli.setup.hooks import describe_agents_alone, describe_both, describe_idle
+from faber_ledger.cli.setup.hooks import describe_both, describe_idle
 from faber_ledger.cli.ui.changes import display_path
 from faber_ledger.cli.ui.words import plural
 from faber_ledger.files.json_text import JsonText
@@ -74,28 +73,24 @@ def _find_mistakes(one: Handler) -> Iterator[tuple[str, str]]:
 
 
 def check_installed(patient: Patient) -> Iterator[Finding]:
-    """Look for events for which a client started here runs no hook, of its settings or of a plugin."""
-    root = patient.root
-    left = client_plugins.list_unanswered(root)
-    alone = describe_agents_alone(root, left)
-    if alone is not None:
-        yield Finding("note", *alone)
-    elif left:
-        yield _describe_lacking(patient, left, client_plugins.list_plugins(root))
+    """Look for events for which a client started here runs no hook, of its settings or of a plugin.
 
-
-def _describe_lacking(patient: Patient, left: list[str], plugins: list[client_plugins.Plugin]) -> Finding:
-    """Return the finding for events without a hook: install it, or the plugin that would run it."""
-    if len(left) == len(HOOKS) and plugins:
-        idle, hint = describe_idle(patient.root, plugins[0])
-        what = f"{idle}, and the settings have no hooks: what the client does is not recorded"
-        return Finding("warning", what, f"{hint}; or, to have the hooks in the settings instead, `faber-ledger init`")
+    It may not be used here where another agent has hooks.
+    """
+    left, plugins = client_plugins.list_unanswered(patient.root), client_plugins.list_plugins(patient.root)
+    if not left:
+        return
+    what = "no hook is installed" if len(left) == len(HOOKS) else f"no hook is installed for {', '.join(left)}"
     held = {handler.scope for handler in _list_ours(patient.root)}
     scope = next((scope for scope in SCOPES if scope in held), "project")
-    named = "" if scope == "project" else f" --scope {scope}"
-    what = "no hook is installed" if len(left) == len(HOOKS) else f"no hook is installed for {', '.join(left)}"
-    hint = f"run `faber-ledger init{named}`, then start a new session of the client"
-    return Finding("warning", f"{what}: what the client does is not recorded", hint)
+    command = f"faber-ledger init{'' if scope == 'project' else f' --scope {scope}'}"
+    hint = f"run `{command}`, then start a new session of the client"
+    if len(left) == len(HOOKS) and plugins:
+        idle, do = describe_idle(patient.root, plugins[0])
+        what, hint = f"{idle}, and the settings have no hooks", f"{do}; or, to have hooks in the settings, {hint}"
+    is_used = plugins or len(left) < len(HOOKS) or not list_agents(patient.root)
+    what += ": what the client does is not recorded"
+    yield Finding("warning", what, hint) if is_used else Finding("note", what, f"if you use it here, {hint}")
 
 
 def check_once(patient: Patient) -> Iterator[Finding]:

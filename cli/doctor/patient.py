@@ -1,12 +1,13 @@
-"""What the checks examine: the project, its clone and its runs, each read once and within limits."""
+"""What the checks examine, each thing read once and within limits; and what they find."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from faber_ledger.cli.reports.verify import run_findings
 from faber_ledger.cli.ui.progress import progress_over
@@ -25,6 +26,9 @@ from faber_ledger.runs.settings import Settings, project_settings
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
 
+Level = Literal["ok", "note", "warning", "error"]
+LEVELS: tuple[Level, ...] = ("ok", "note", "warning", "error")
+MOST_LISTED = 10  # findings of one check
 MOST_RUNS = 1_000
 MOST_VERIFIED = 200  # logs; `verify --all` checks all
 NEWEST = 200  # events, among which the newest deliveries are looked for
@@ -130,3 +134,42 @@ def _changed_at(run: Run) -> float:
         return os.stat(run.directory).st_mtime
     except OSError:
         return 0.0
+
+
+class Finding(NamedTuple):
+    """One thing that a check found: somebody has to do something about it, or to decide that nothing is to be done."""
+
+    level: Level
+    what: str
+    hint: str = ""
+
+
+def limit_findings(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Return the first findings and a count of the others: hundreds of runs may have the same fault."""
+    every = list(findings)
+    yield from every[:MOST_LISTED]
+    if left := every[MOST_LISTED:]:
+        what = f"… and {len(left)} more like these"
+        yield Finding(worst(left), what, "fix those above, then run `faber-ledger doctor` again")
+
+
+def worst(findings: Iterable[Finding]) -> Level:
+    """Return the worst level among findings; `ok` for none."""
+    return max([finding.level for finding in findings], key=LEVELS.index, default="ok")
+
+
+def run_check(find: Callable[[Patient], Iterable[Finding]], patient: Patient) -> list[Finding]:
+    """Return what a check finds, within limits; its own failure is a finding, too."""
+    found: list[Finding] = []
+    try:
+        for finding in find(patient):
+            found.append(finding)  # one by one: what was found before a failure is kept
+    except LedgerError as error:
+        found.append(Finding("error", f"this check failed: {error.message}", error.hint))
+    except OSError as error:
+        what = f"this check failed: {error.filename or ''} {error.strerror or error}"
+        found.append(Finding("error", what, "check the permissions of the file"))
+    except Exception as error:  # noqa: BLE001 -- whatever it is, the other checks still run
+        what = f"this check failed: {error!r:.300}"
+        found.append(Finding("error", what, "please report this line: it is a bug in faber-ledger"))
+    return list(limit_findings(found))

@@ -4,8 +4,7 @@ import os
 import stat
 from collections.abc import Iterator
 
-from faber_ledger.cli.doctor.finding import Finding, Level
-from faber_ledger.cli.doctor.patient import Patient
+from faber_ledger.cli.doctor.patient import Finding, Level, Patient
 from faber_ledger.cli.ui.texts import START_ONE
 from faber_ledger.cli.ui.words import plural
 from faber_ledger.files.text import quote_word
@@ -88,12 +87,10 @@ def check_set_aside(patient: Patient) -> Iterator[Finding]:
 
 
 def check_permissions(patient: Patient) -> Iterator[Finding]:
-    """Look for files and folders that this user, or the project's owner, cannot read or write."""
+    """Look for files and folders that this user cannot read or write."""
     obstacle = find_obstacle(patient.root)
     if obstacle is not None:
         yield Finding("error", f"{obstacle}: nothing is recorded", OUT_OF_THE_WAY)
-    owner = os.lstat(patient.root).st_uid
-    user = os.geteuid() if hasattr(os, "geteuid") else -1
     for path in _list_paths(patient):
         is_outside = folder_around(path, [patient.root, common_directory(patient.root) or patient.root]) is None
         if not os.path.lexists(path) or os.path.islink(path) or is_outside:
@@ -108,10 +105,6 @@ def check_permissions(patient: Patient) -> Iterator[Finding]:
             what = f"{shown} cannot be {'used' if is_folder else 'read and written'} by this user"
             rights = f"`chmod u+{'rwx' if is_folder else 'rw'} {quote_word(shown)}`"
             yield Finding("error", what, f"run {rights}, or give it to the user who records here, with `chown`")
-        elif user == 0 == status.st_uid != owner:
-            what = f"{shown} belongs to root, and the project's owner cannot write it"
-            give = f"run `chown --reference=. {quote_word(shown)}` in the project"
-            yield Finding("warning", what, f"{give}, and do not work here as root")
 
 
 def check_backups(patient: Patient) -> Iterator[Finding]:

@@ -1,10 +1,11 @@
 """The workflows of unfinished runs and what they require, and the configuration of project and user."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
-from faber_ledger.cli.doctor.finding import Finding
-from faber_ledger.cli.doctor.patient import Patient
+from faber_ledger.cli.doctor.patient import Finding, Patient
+from faber_ledger.cli.ui.server import list_exposed
 from faber_ledger.context.reload import gather_for_hook
 from faber_ledger.context.workflow import lineage, load_workflow
 from faber_ledger.ledger.errors import LedgerError, WorkflowNotFound
@@ -60,15 +61,14 @@ def check_artifacts(patient: Patient) -> Iterator[Finding]:
 
 def check_configuration(patient: Patient) -> Iterator[Finding]:
     """Look for problems in the configuration of project, run and user."""
-    problem = read_user_config()["problem"]
-    if problem is not None:
-        yield Finding("warning", f"the configuration is ignored: {problem}", "correct the file")
-    try:
-        problems = patient.settings.problems
-    except LedgerError:
-        return  # reported by the check of the active file
+    user = read_user_config()
+    if user["problem"] is not None:
+        yield Finding("warning", f"the configuration is ignored: {user['problem']}", "correct the file")
+    problems = [*[f"{user['path']}: {one}" for one in user["unknown"]], *list_exposed(user)]
+    with suppress(LedgerError):  # reported by the check of the active file
+        problems += patient.settings.problems
     for problem in problems:
-        yield Finding("warning", problem, "correct it; `faber-ledger config show` shows the effective settings")
+        yield Finding("warning", problem, "correct it, and run the command again")
 
 
 def _find_workflows(patient: Patient) -> dict[str, str]:

@@ -38,7 +38,7 @@ def list_runs(root: str) -> list[Row]:
     """
     active, rows = active_run(root).run_id, []
     for run in runs_here(root):
-        row = _read_row(run)
+        row = read_row(run)
         about = {"run_id": run.run_id, "active": run.run_id == active, "in_work_tree": not run.is_kept}
         rows.append((row["last_event_at"] or _time_of(run.state_path), run.run_id, {**about, **row}))
     return [row for _, _, row in sorted(rows, key=itemgetter(0, 1), reverse=True)]
@@ -51,7 +51,8 @@ def _time_of(path: str) -> str:
         return ""
 
 
-def _read_row(run: Run) -> Row:
+def read_row(run: Run) -> Row:
+    """Return what a run's state and log say of it; `problem` and `ledger_problem` say why one cannot be read."""
     try:
         document = read_state(run)
         state, problem, ledger_problem = document.value, None, None
@@ -73,6 +74,7 @@ def _read_row(run: Run) -> Row:
         "work_id": state.get("work_id"),
         "status": state.get("status"),
         "phase": current_phase(state),
+        "worktree": state.get("worktree"),
         "sessions": len(session_history(blocks)),
         "open_session": current_session(blocks),
         "agent": log.agent if log else None,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 RULE = "━" * 46
+LOADED = ("source", "resolved", "size_bytes", "sha256", "is_large", "is_deferred")  # of an artifact, for programs
 LONGEST_HINT = 300
 LOAD, FAIL = "LOAD", "FAIL (the load would exit with code 1)"
 LOOK = (
@@ -226,13 +227,17 @@ def _how(result: Reload, loaded: Loaded) -> Given:
 
 
 def data(loading: Loading, result: Reload) -> dict[str, Any]:
-    """Return what a load did, for programs."""
+    """Return what a load did, or would do, for programs."""
     return {
         "run_id": loading.run.run_id,
         "workflow_id": loading.state["workflow_id"],
         "status": loading.state["status"],
         "session_id": loading.session_id,
-        "loaded": [{**_loaded_data(loaded), "given": _how(result, loaded)} for loaded in result.loaded],
+        "loaded": [
+            {"artifact_id": loaded["artifact"]["id"], "given": _how(result, loaded)}
+            | {name: value for name, value in loaded.items() if name in LOADED}
+            for loaded in result.loaded
+        ],
         "failed": [
             {"artifact_id": failed["artifact"]["id"], "error": failed["error"].message} for failed in result.failed
         ],
@@ -275,23 +280,6 @@ def dry_lines(loading: Loading, result: Reload, given_bytes: int) -> Iterator[st
         yield f"Not selected, for their triggers, phase or condition: {', '.join(loading.others)}"
     if failing:
         yield "The load would give the others, record no reload, and exit with code 1."
-
-
-def dry_data(loading: Loading, result: Reload) -> dict[str, Any]:
-    """Return what would be loaded, for programs."""
-    return {
-        "run_id": loading.run.run_id,
-        "would_load": [_loaded_data(loaded) for loaded in result.loaded],
-        "would_fail": [
-            {"artifact_id": failed["artifact"]["id"], "error": failed["error"].message}
-            for failed in result.required_failed
-        ],
-        "would_skip": [
-            *[skipped["artifact"]["id"] for skipped in result.skipped],
-            *[failed["artifact"]["id"] for failed in result.failed if not failed["artifact"]["required"]],
-        ],
-        "total_bytes": sum(loaded["size_bytes"] for loaded in result.loaded),
-    }
 
 
 def _action(
@@ -338,8 +326,3 @@ def _dry_artifact(
     if action == LOAD and result.given.get(artifact["id"]) == "outline":
         yield OUTLINED
     yield ""
-
-
-def _loaded_data(loaded: Loaded) -> dict[str, Any]:
-    kept = ("source", "resolved", "size_bytes", "sha256", "is_large", "is_deferred")
-    return {"artifact_id": loaded["artifact"]["id"], **{name: loaded[name] for name in kept}}  # type: ignore[literal-required]  # the names are keys of Loaded

@@ -56,7 +56,7 @@ def run_findings(run: Run, *, is_one_of_many: bool) -> list[LogProblem]:
     note = TreeNote(run)
     if note.barred == seen.NEWER:
         check_file(run.ledger_path)  # raises NewerFormat
-    with progress(run, "verifying", is_one_of_many=is_one_of_many) as advance:
+    with progress(run, "verifying", has_place=not is_one_of_many) as advance:
         if has_log(run):
             found += find_problems(run.log_path, advance=advance)
     is_damaged = any(not finding.is_note for finding in found)

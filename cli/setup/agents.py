@@ -14,7 +14,7 @@ from faber_ledger.files.change import FileChange, read_file, read_inside
 from faber_ledger.files.json_edit import with_hook, without
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.hooks.agents import AGENTS, SET_UPS
-from faber_ledger.hooks.client_settings import HOOK_PROGRAM, MAX_BYTES, PROGRAM, keep_found, settings_path
+from faber_ledger.hooks.client_settings import HOOK_PROGRAM, MAX_BYTES, PROGRAM, keep_found
 from faber_ledger.ledger.command_errors import SettingsInvalid
 from faber_ledger.ledger.disk import FileRefused, folder_around, read_regular
 from faber_ledger.ledger.errors import LedgerError
@@ -93,20 +93,6 @@ def _top_of(path: str) -> str:
     return os.path.dirname(os.path.dirname(path))
 
 
-def folders_of_user() -> set[str]:
-    """Return the folders of the user's that `init --scope user` makes where they are missing."""
-    files = [settings_path("user", ""), *[agent_path("", "user", agent) for agent in SET_UPS]]
-    return {*map(os.path.dirname, files), *map(_home, SET_UPS)}
-
-
-def describe_agent_file(path: str) -> str | None:
-    """Return what an agent's file of a project or of the user is for; None for any other path."""
-    for agent, set_up in SET_UPS.items():
-        if path.endswith(set_up.in_project) or path == agent_path("", "user", agent):
-            return f"hooks of {agent}"
-    return None
-
-
 def agent_path(root: str, scope: str, agent: str) -> str:
     """Return the path of an agent's file in a scope, `project` or `user`."""
     if scope == "project":
@@ -137,10 +123,6 @@ def decode_agent_file(content: bytes, shown: str, agent: str) -> str:
 def agent_entry(agent: str, name: str, seconds: int) -> dict[str, Any]:
     """Return the entry of an agent's file that runs a hook of ours, with its time-out in seconds."""
     otherwise = _tell_user(agent) if name == "session-start" else "exit 0;"
-    return _entry(agent, name, seconds, otherwise)
-
-
-def _entry(agent: str, name: str, seconds: int, otherwise: str) -> dict[str, Any]:
     command = f"command -v {HOOK_PROGRAM} >/dev/null 2>&1 || {otherwise} exec {HOOK_PROGRAM} --agent {agent} {name}"
     if SET_UPS[agent].is_flat:
         return {"type": "command", "bash": command, "timeoutSec": seconds}
@@ -200,7 +182,8 @@ def remove_agent_hooks(root: str, scope: str) -> list[FileChange]:
         text = decode_agent_file(before, display_path(path, root), agent)
         for event, (name, seconds) in SET_UPS[agent].hooks.items():
             held = JsonText(text).value.get("hooks", {}).get(event, [])
-            for number in reversed([at for at, entry in enumerate(held) if _is_written(entry, agent, name, seconds)]):
+            written = agent_entry(agent, name, seconds)
+            for number in reversed([at for at, entry in enumerate(held) if entry == written]):
                 text = without(text, ("hooks", event, number))
             if held and not JsonText(text).value["hooks"][event]:
                 text = without(text, ("hooks", event))
@@ -211,11 +194,6 @@ def remove_agent_hooks(root: str, scope: str) -> list[FileChange]:
         if is_changed:
             found.append(FileChange(path, before, None if is_ours else text.encode()))
     return found
-
-
-def _is_written(entry: object, agent: str, name: str, seconds: int) -> bool:
-    """Return whether an entry is one that this or an earlier `init` wrote."""
-    return entry in (agent_entry(agent, name, seconds), _entry(agent, name, seconds, "exit 0;"))
 
 
 def _runs(entry: object, agent: str, name: str) -> bool:

@@ -150,6 +150,13 @@ def settings_to_remove(root: str) -> list[Setting]:
     ]
 
 
+def describe_settings(settings: list[Setting]) -> str:
+    """Return what happened to the settings as a line."""
+    due = [one for one in settings if one.before != one.after]
+    action = "unchanged" if not due else "changed" if any([one.after for one in due]) else "removed"
+    return f"{action:<9}  this clone's git config: {', '.join([one.key for one in settings])}"
+
+
 def make_settings(root: str, settings: list[Setting]) -> None:
     """Change the settings; raises GitFailed."""
     for key, before, after in settings:
@@ -265,32 +272,28 @@ def _check_own_folder(path: str, root: str, top: str, line: str) -> None:
         )
 
 
-def plan_pre_commit(root: str, asked: bool | None, *, is_project: bool) -> tuple[list[change.FileChange], list[str]]:
-    """Return the change of git's pre-commit hook, or what to do where another program owns it; `asked` is the option.
+def plan_hooks(
+    root: str, pre_commit: bool | None, *, is_project: bool, is_sent: bool
+) -> tuple[list[change.FileChange], list[str]]:
+    """Return the changes of git's hooks, and what to do where another program owns one; `pre_commit` is the option.
 
-    Raises LedgerError where it is asked for and cannot be.
+    A push has our lines where a clone sends its ledgers automatically, `is_sent`. Raises LedgerError where the
+    pre-commit hook is asked for and cannot be.
     """
     top = top_of(root)
-    if asked and top is None:
+    if pre_commit and top is None:
         raise LedgerError("this is not a git repository: there is no commit to prepare", hint="run `git init`")
-    if top is None or asked is False or not (asked or is_project):
-        return [], []
-    return _plan_hook(root, top, "pre-commit", is_wanted=asked or needs_driver(root), is_asked=bool(asked))
-
-
-def plan_pre_push(root: str, *, is_sent: bool) -> tuple[list[change.FileChange], list[str]]:
-    """Return the change of git's pre-push hook, or what to do where another program owns it.
-
-    It has our lines where a clone sends its ledgers automatically, `is_sent`.
-    """
-    top = top_of(root)
-    if top is None:
-        return [], []
-    return _plan_hook(root, top, "pre-push", is_wanted=is_sent, more=", or session ends alone send")
+    planned = []
+    if top is not None and (pre_commit or (is_project and pre_commit is None)):
+        is_wanted = bool(pre_commit) or needs_driver(root)
+        planned.append(_plan_hook(root, top, "pre-commit", is_wanted=is_wanted, is_asked=bool(pre_commit)))
+    if top is not None and is_project:
+        planned.append(_plan_hook(root, top, "pre-push", is_wanted=is_sent, is_asked=False))
+    return [one for changes, _ in planned for one in changes], [one for _, notes in planned for one in notes]
 
 
 def _plan_hook(
-    root: str, top: str, name: str, *, is_wanted: bool, is_asked: bool = False, more: str = ""
+    root: str, top: str, name: str, *, is_wanted: bool, is_asked: bool
 ) -> tuple[list[change.FileChange], list[str]]:
     if not is_wanted:
         removal = hook_change(root, top, name, remove=True)
@@ -303,4 +306,4 @@ def _plan_hook(
             if is_asked:
                 raise
             why = error.message
-    return [], [f"git's {name} hook is left as it is, since {why}: add the line `{LINES[name][0]}` to it{more}"]
+    return [], [f"git's {name} hook is left as it is, since {why}: add the line `{LINES[name][0]}` to it"]

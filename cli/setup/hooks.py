@@ -1,14 +1,11 @@
 """The client's hooks, in its settings or in its plugin: adding, removing, and what to do where they lack."""
 
 import os
-from collections.abc import Iterator
 
-from faber_ledger.cli.setup.agents import list_agents
 from faber_ledger.cli.ui.changes import display_path
 from faber_ledger.files.change import FileChange, read_file, read_inside
 from faber_ledger.hooks import client_settings
-from faber_ledger.hooks.client_plugins import NAME, Plugin, list_enabled_plugins, list_plugins, list_settings_with_hooks
-from faber_ledger.recording.call import HOOKS
+from faber_ledger.hooks.client_plugins import Plugin, list_enabled_plugins
 
 # In the client's settings
 
@@ -56,28 +53,12 @@ def read_settings(root: str, scope: str) -> tuple[str, bytes | None]:
 
 # In the client's plugin
 
-HOW_TO_GET_IT = (
-    "`claude plugin marketplace add SOURCE`, where SOURCE is the folder or address of faber-ledger's repository, "
-    f"then `claude plugin install {NAME}`"
-)
 
-
-def has_plugin_instead(root: str, scope: str) -> bool:
-    """Return whether a plugin runs the hooks wherever a scope's settings would run them."""
+def plugin_instead(root: str, scope: str) -> Plugin | None:
+    """Return a plugin that runs the hooks wherever a scope's settings would run them."""
     own = os.path.realpath(client_settings.settings_path("user", root))
-    return any([scope != "user" or os.path.realpath(one.path or "") == own for one in list_enabled_plugins(root)])
-
-
-def describe_plugins(root: str, scope: str, *, are_settings_written: bool) -> Iterator[str]:
-    """Say which plugin runs the hooks, and which settings files have them too once those of a scope are written."""
-    files = dict(list_settings_with_hooks(root))
-    if are_settings_written:
-        files.setdefault(scope, client_settings.settings_path(scope, root))
-    for plugin in list_enabled_plugins(root):
-        if files:
-            yield "; ".join(describe_both(root, plugin, files))
-        else:
-            yield f"the plugin {plugin.name} runs the hooks: none were added to the client's settings"
+    enabled = list_enabled_plugins(root)
+    return next((one for one in enabled if scope != "user" or os.path.realpath(one.path or "") == own), None)
 
 
 def describe_both(root: str, plugin: Plugin, files: dict[str, str]) -> tuple[str, str]:
@@ -100,30 +81,3 @@ def describe_idle(root: str, plugin: Plugin) -> tuple[str, str]:
     else:
         why, verb = f"is switched off in {display_path(plugin.path or '', root)}", "enable"
     return f"the plugin {plugin.name} {why}", f"run `{plugin.command(verb)}`"
-
-
-def note_without_plugin(root: str) -> Iterator[str]:
-    """Say how to get the plugin where none runs the hooks."""
-    known = list_plugins(root)
-    if not known:
-        yield f"no plugin runs the hooks here yet: run {HOW_TO_GET_IT}"
-    elif not list_enabled_plugins(root):
-        yield ": ".join(describe_idle(root, known[0]))
-
-
-# Where they lack
-
-
-def describe_agents_alone(root: str, left: list[str]) -> tuple[str, str] | None:
-    """Return that other agents have our hooks and the client lacks all, and what to do; None where it is otherwise.
-
-    `left` are the events for which the client runs no hook of ours.
-    """
-    agents = list_agents(root)
-    if not agents or len(left) < len(HOOKS) or list_plugins(root):
-        return None
-    named = [f"{display_path(one.path, root)} has the hooks of {one.agent}" for one in agents]
-    return (
-        f"{', '.join(named)}; the client itself has none: what it does is not recorded",
-        "nothing if you do not use it here; else run `faber-ledger init`",
-    )

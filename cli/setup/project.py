@@ -13,9 +13,8 @@ from faber_ledger.files.json_text import JsonText
 from faber_ledger.hooks.client_settings import has_hooks, readable_settings
 from faber_ledger.ledger.clock import is_event_id
 from faber_ledger.ledger.command_errors import SettingsInvalid
-from faber_ledger.ledger.disk import OWN, folder_around
+from faber_ledger.ledger.disk import folder_around
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.runs.clone import file_mode
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import CARRY
@@ -31,11 +30,10 @@ RECORDED_BY_DEFAULT = True
 QUESTION = "Record summaries of compactions, so that they are {travel}?"
 # What the question means, before it is asked.
 CHOICE = (
-    "When the client compacts a conversation, its summary is kept for the next session. It can be recorded in the run's"
-    " ledger, which git takes to every clone, or stay in this clone, below the git directory, where {who} can read it.",
-    "Masked before: tokens and keys of known forms, passwords in URLs, private keys, and what follows a word such as"
-    " password, secret or token. Not masked: a secret without a known form or such a word before it, names of people"
-    " and customers, code, and whatever else was said.",
+    "When the client compacts a conversation, its summary is kept for the next session: in the run's ledger, which git"
+    " takes to every clone, or in this clone alone. Masked before: tokens and keys of known forms, passwords in URLs,"
+    " private keys, and what follows a word such as password. Not masked: a secret without a known form or such a word"
+    " before it, names of people and customers, code, and whatever else was said."
 )
 
 
@@ -98,12 +96,6 @@ def is_choice_due(root: str) -> bool:
     return not is_set_up(root) and project_settings(root, {}).places[NAME] == "default"
 
 
-def choice_lines(root: str) -> list[str]:
-    """Return what the user has to know to choose."""
-    who = "you alone" if file_mode(os.path.join(root, NAME)) == OWN else "those who share the repository"
-    return [line.format(who=who) for line in CHOICE]
-
-
 def summaries_removal(root: str) -> FileChange | None:
     """Return the change that removes the project's settings, if they are only what `init` writes; None if not."""
     path = os.path.join(root, *PATH.split("/"))
@@ -161,13 +153,6 @@ def remove_commands(root: str) -> list[FileChange]:
     inside = [path for path in paths if os.path.isfile(path) and folder_around(path, [root]) is not None]
     changes = [(path, read_file(path) or b"") for path in inside]
     return [FileChange(path, before, None if _is_ours(before) else before) for path, before in changes]
-
-
-def describe_command(path: str) -> str | None:
-    """Return what the command of a path in the project is for; None if it is not one of ours."""
-    folder, _, name = path.rpartition("/")
-    skill = SKILL_OF.get(name.removesuffix(".md"))
-    return f"/fractary-faber:{name.removesuffix('.md')} runs `faber-ledger {skill}`" if folder == FOLDER else None
 
 
 def _command_change(root: str, name: str) -> FileChange:

@@ -6,7 +6,6 @@ from faber_ledger.cli.setup.git import IGNORE_FILE, LEDGER_PATTERNS
 from faber_ledger.cli.ui.changes import display_path
 from faber_ledger.files.change import FileChange
 from faber_ledger.ledger.command_errors import GitFailed, GitIgnores
-from faber_ledger.runs.git import is_tracked
 from faber_ledger.runs.git_command import complaint, limit_answers, run_git
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.publish import carries_refs, meant_carry
@@ -124,29 +123,16 @@ def stage(root: str, paths: list[str]) -> None:
         raise GitFailed(f"`git add` failed: {complaint(done)}", hint="see what `git status` says, and run it again")
 
 
-def names_to_commit(changes: list[FileChange], root: str, *, is_removal: bool = False) -> list[str]:
-    """Return the paths in the project to commit: files that git does not ignore, and removed ones that it tracks.
+def names_to_commit(changes: list[FileChange], root: str, untracked: str = "all") -> list[str]:
+    """Return the paths in the project that git has to commit now: not hooks of git, nor files of the user's own.
 
-    A file that stays as it was is one only if it is not committed; after a removal, also one that was changed only if
-    git tracks it.
+    Files that git does not track are among them unless `untracked` is "no".
     """
-    found = []
-    for change in changes:
-        name = display_path(change.path, root)
-        if change.executable or os.path.isabs(name):
-            continue  # a hook of git, or a file of the user's own
-        if is_removal or change.action == "removed":
-            is_due = change.action not in ("unchanged", "created") and is_tracked(change.path) is True
-        else:
-            is_due = not is_ignored(root, name) and (change.action != "unchanged" or not _is_committed(root, name))
-        if is_due:
-            found.append(name)
-    return found
-
-
-def _is_committed(root: str, name: str) -> bool:
-    """Return whether git says that a file is as in its last commit."""
-    return GitQuery(["status", "--porcelain", "--untracked-files=all", "--", name], root).answer() == ""
+    names = [display_path(change.path, root) for change in changes if not change.executable]
+    inside = [name for name in names if not os.path.isabs(name)]
+    asked = ["status", "--porcelain", "-z", "--no-renames", f"--untracked-files={untracked}", "--", *inside]
+    found = tuple(((GitQuery(asked, root).answer() if inside else None) or "").split("\0"))
+    return [name for name in inside if any([entry.endswith(name) for entry in found])]
 
 
 def join_names(names: list[str]) -> str:

@@ -2,7 +2,7 @@
 
 import difflib
 import os
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from io import StringIO
 
 import click
@@ -59,13 +59,12 @@ def describe(change: FileChange, root: str) -> str:
     return f"{change.action:<9}  {display_path(change.path, root)}{linked}"
 
 
-def remove_empty_folders(changes: list[FileChange], root: str, others: Container[str] = ()) -> None:
-    """Remove the folders that removed files leave empty: those in the project but none of git's, and `others`."""
-    removed = [change.path for change in changes if change.action == "removed"]
-    for path in removed:
+def remove_empty_folders(changes: list[FileChange], root: str) -> None:
+    """Remove the folders that removed files leave empty: those in the project but none of git's."""
+    for path in [change.path for change in changes if change.action == "removed"]:
         is_gits = display_path(path, root).startswith(".git/")
         folder = os.path.dirname(path)
-        while folder in others or (folder.startswith(os.path.join(root, "")) and not is_gits):
+        while folder.startswith(os.path.join(root, "")) and not is_gits:
             try:
                 os.rmdir(folder)
             except OSError:

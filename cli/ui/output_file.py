@@ -5,10 +5,10 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
-from faber_ledger.ledger.disk import OWN, keep_owner, remove
+from faber_ledger.ledger.disk import OWN, put
 from faber_ledger.ledger.errors import LedgerError, NotWritable
 
 DATABASE = b"SQLite format 3\0"
@@ -21,47 +21,28 @@ def output_file(path: str | None) -> Iterator[BinaryIO]:
     It has the permissions of the file that it replaces, else 0600. Raises NotWritable. The output goes to disk first,
     since a slow reader of our standard output would otherwise hold the log open and keep hooks from writing.
     """
-    if path is None or path == "-":
-        with tempfile.TemporaryFile() as file:
-            yield file
-            file.seek(0)
+    target = None if path is None or path == "-" else os.path.realpath(path)
+    if target is not None:
+        _check_target(str(path), target)
+    with tempfile.TemporaryFile() as file:
+        yield file
+        file.seek(0)
+        if target is None:
             shutil.copyfileobj(file, sys.stdout.buffer)
             sys.stdout.buffer.flush()
-        return
-    check_no_database(path)
-    target = os.path.realpath(path)
-    is_other = os.path.exists(target) and not os.path.isfile(target)
-    if is_other or not os.path.isdir(os.path.dirname(target)):
-        why = "it is not a file" if is_other else "its folder does not exist"
-        raise NotWritable(f"cannot write {path}: {why}", hint="name a file in a folder that exists")
-    temporary = f"{target}.{os.getpid()}.tmp"
-    try:
-        remove(temporary)  # a repository can contain one
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWN), "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        if os.path.isfile(target):
-            keep_owner(temporary, os.stat(target))
-        os.replace(temporary, target)
-    except OSError as error:
-        raise _not_writable(path, error) from error
-    finally:
-        remove(temporary)
-
-
-def check_no_database(path: str) -> None:
-    """Raise LedgerError if `path` is a database: it may be a ledger, and is not overwritten."""
-    try:
-        if not os.path.isfile(path):
             return
-        with open(path, "rb") as file:
-            found = file.read(len(DATABASE))
-    except OSError as error:
-        raise _not_writable(path, error) from error
-    if found == DATABASE:
-        raise LedgerError(f"{path} is a database, and is not overwritten", hint="name another file")
+        try:
+            like = os.stat(target) if os.path.exists(target) else None
+            put(target, file.read(), like=like, mode=OWN, locked=False)
+        except OSError as error:
+            why = f"cannot write {path}: {error.strerror or error}"
+            raise NotWritable(why, hint="name a file that you may write") from error
 
 
-def _not_writable(path: str, error: OSError) -> NotWritable:
-    return NotWritable(f"cannot write {path}: {error.strerror or error}", hint="name a file that you may write")
+def _check_target(path: str, target: str) -> None:
+    """Raise NotWritable for what is not a file, and LedgerError for a database: it may be a ledger."""
+    if os.path.exists(target) and not os.path.isfile(target):
+        raise NotWritable(f"cannot write {path}: it is not a file", hint="name a file in a folder that exists")
+    with suppress(OSError), open(target, "rb") as file:
+        if file.read(len(DATABASE)) == DATABASE:
+            raise LedgerError(f"{path} is a database, and is not overwritten", hint="name another file")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from faber_ledger.cli.ui.output import warn
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.command_errors import NotFound
 from faber_ledger.ledger.queries import MAX_MATCHES, Key, Match, find_matches, is_client, keys_where, last_key
@@ -51,38 +50,42 @@ def _list_matches(found: list[Match]) -> list[str]:
 
 
 MOMENT = "SEQ|EVENT|TIME"
+AFTER_ALL = "~"  # no event's id is after it
 
 
 class Moment(NamedTuple):
-    """A moment as the user gave it: a time in seconds since 1970, or the keys of the events that it names.
-
-    A seq names several events if clones used it independently; seq 0 names none: it is before the first event.
-    """
+    """A moment as the user gave it: a time in seconds since 1970, or else the key of the last event in it."""
 
     text: str
     seconds: float | None = None
-    keys: tuple[Key, ...] = ()
+    key: Key = (0, "")
 
     def has(self, recorded: Recorded) -> bool:
         """Return whether an event had happened at this moment."""
         if self.seconds is not None:
             at = seconds_of(recorded["at"])
             return at is not None and at <= self.seconds
-        return bool(self.keys) and (recorded["seq"], recorded["id"]) <= self.keys[-1]
+        return (recorded["seq"], recorded["id"]) <= self.key
 
 
 def parse_moment(run: Run, text: str) -> Moment:
     """Parse a moment: a seq, an event's id or its beginning, or a time with its zone.
 
-    Raises NotFound, and click's UsageError for a time without a zone.
+    Several events have one seq where clones worked apart: all are in it. Before the first event is seq 0. Raises
+    NotFound, and click's UsageError for a time without a zone.
     """
     if not text.strip():
         raise click.UsageError("the moment is empty: give a seq, an event's id or a time with its zone")
     if "-" in text or ":" in text:
         return Moment(text, seconds=parse_time(text))
-    if text.isdecimal() and text.isascii() and len(text) <= 16:
-        return Moment(text, keys=_keys_of(run, int(text)))
-    return Moment(text, keys=tuple(keys_where(partial(read_log, run), "id", find_thing(run, text, ("event",)).id)))
+    open_log = partial(read_log, run)
+    if not (text.isdecimal() and text.isascii() and len(text) <= 16):
+        return Moment(text, key=keys_where(open_log, "id", find_thing(run, text, ("event",)).id)[0])
+    last, seq = last_key(open_log), int(text)
+    if seq > (last[0] if last else 0):
+        end = f"its last event is {last[0]} {last[1]}" if last else "its log is empty"
+        raise NotFound(f"{run.run_id} has no event with the seq {seq}: {end}", hint="0 is before the first event")
+    return Moment(text, key=(seq, AFTER_ALL))
 
 
 def parse_time(text: str) -> float:
@@ -110,18 +113,3 @@ class Time(click.ParamType[float]):
             return value if isinstance(value, float) else parse_time(str(value))
         except click.UsageError as error:
             self.fail(error.message, param, ctx)
-
-
-def _keys_of(run: Run, seq: int) -> tuple[Key, ...]:
-    """Return the keys of the events with a seq, in order; warns if there are several, raises NotFound for none."""
-    if seq == 0:
-        return ()
-    keys = keys_where(partial(read_log, run), "seq", seq)
-    if not keys:
-        last = last_key(partial(read_log, run))
-        end = f"its last event is {last[0]} {last[1]}" if last else "its log is empty"
-        raise NotFound(f"{run.run_id} has no event with the seq {seq}: {end}", hint="0 is before the first event")
-    if len(keys) > 1:
-        names = ", ".join([name for _, name in keys])
-        warn(f"seq {seq} names {len(keys)} events, recorded in clones that worked in parallel; all are used: {names}")
-    return tuple(keys)

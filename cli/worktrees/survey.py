@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from faber_ledger.cli.reports.run_list import read_row
 from faber_ledger.cli.worktrees import git
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.projections.fold import blocks_of, current_session, fold
-from faber_ledger.runs import progress, state_file, worktree_registry
+from faber_ledger.runs import worktree_registry
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.layouts import find_run
-from faber_ledger.runs.log import lacks_ledger, read_log
-from faber_ledger.runs.run import Run
 
 RECORDED = {"completed": "completed", "failed": "failed", "cancelled": "abandoned"}
 
@@ -73,15 +70,6 @@ def update_registry(root: str, *, at: float, warn: Callable[[str], None]) -> Non
         warn(error.message)
 
 
-def _read_session(run: Run) -> tuple[str | None, str | None]:
-    """Return the open session of a run and the time of its newest event; raises LedgerError and sqlite3's errors."""
-    if lacks_ledger(run):
-        return None, None
-    with read_log(run) as log:
-        recorded = list(log.stream())
-    return current_session(fold(recorded)), max([event["at"] for event in recorded], default=None)
-
-
 def _survey_tree(tree: git.Tree, root: str, known: list[worktree_registry.Record]) -> Site:
     site, last = Site(tree, root, {}), _newest(known, tree.path, None)
     if tree.problem is not None:
@@ -99,22 +87,21 @@ def _newest(records: list[worktree_registry.Record], path: str, run_id: str | No
 
 def _with_run(site: Site, run_id: str) -> Site:
     """Return the site with its run: its status, its session, and what is wrong with it."""
-    site = site._replace(run_id=run_id)
     try:
-        run = find_run(site.root, run_id)
-        state = state_file.read_state(run).value
-        work_id, member = state.get("work_id"), state.get("worktree")
-        site = site._replace(
-            work_id=work_id if isinstance(work_id, str) else None,
-            status=str(state.get("status")),
-            phase=progress.current_phase(state),
-            session=current_session(blocks_of(state)),
-            member=member if isinstance(member, dict) and member.get("branch") == site.tree.branch else {},
-        )
-        session, last_event = _read_session(run)
-        return site._replace(session=session, last_event=last_event) if last_event else site
-    except (LedgerError, sqlite3.DatabaseError) as error:
-        return site._replace(problem=getattr(error, "message", str(error)))
+        row = read_row(find_run(site.root, run_id))
+    except LedgerError as error:
+        return site._replace(run_id=run_id, problem=error.message)
+    member = row["worktree"]
+    return site._replace(
+        run_id=run_id,
+        work_id=row["work_id"] if isinstance(row["work_id"], str) else None,
+        status=str(row["status"]) if row["status"] is not None else None,
+        phase=row["phase"],
+        session=row["open_session"],
+        last_event=row["last_event_at"],
+        problem=row["problem"] or row["ledger_problem"],
+        member=member if isinstance(member, dict) and member.get("branch") == site.tree.branch else {},
+    )
 
 
 def _record(site: Site) -> worktree_registry.Record:

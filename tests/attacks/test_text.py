@@ -47,8 +47,6 @@ NO_SERVER = ["--url", "postgresql://127.0.0.1:1/nowhere"]
 CALLS: dict[str, list[list[str]]] = {
     "init": [["--dry-run"], ["--git-only"]],
     "uninstall": [["--dry-run"], []],
-    "config show": [[]],
-    "completion": [["bash"]],
     "demo": [],  # it makes clones of its own, and reads nothing of this one
     "hook": [],  # each hook is called below
     "run start": [["--work-id", "1"], ["--work-id", "1", "--yes"], ["--work-id", "1", "--worktree"]],
@@ -64,7 +62,7 @@ CALLS: dict[str, list[list[str]]] = {
     "session-save": [[], ["--run-id", OTHER]],
     "session-end": [[]],
     "reconstitute": [[], ["--for", "build"], [OTHER], ["--skip", "spec", "--skip", "issue", "--skip", "feedback"]],
-    "note add": [["a note"]],
+    "note": [["a note"]],
     "status": [[], [RUN], [OTHER], ["--work-id", "258"]],
     "log": [[], [OTHER], ["--reverse"], ["--session", "it"], ["--machine", "none"], ["--phase", "none"]],
     "replay": [[], ["--at", "3"], ["--events"]],

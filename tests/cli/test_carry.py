@@ -382,13 +382,13 @@ def test_what_init_says_of_refs_is_true_of_refs(laptop: Project) -> None:
     laptop.git("rm", "--cached", "--quiet", "-r", ".fractary/runs")
     laptop.write(".gitignore", "state.json\n")
     done = laptop.faber("init", "--git-only", "--carry", "refs", env={"CI": None})
-    assert "this clone's git config: merge and diff drivers removed" in done.stdout
+    assert "removed    this clone's git config: merge.faber-ledger.name" in done.stdout
     assert "summaries of compactions are recorded and sent, secrets masked" in done.stdout
     assert "committed" not in done.stdout
     assert "; sending begins now, in the background, and each session's end is sent" in done.stderr
     again = laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
     assert "unchanged  .fractary/.gitattributes" not in again.stdout
-    assert "drivers" not in again.stdout
+    assert "git config" not in again.stdout
 
 
 def test_a_started_run_leaves_nothing_for_git(laptop: Project) -> None:

@@ -96,7 +96,7 @@ def test_the_list_of_commands_has_the_short_help_of_each_command() -> None:
 
 
 def script(project: Project, shell: str) -> str:
-    done = project.faber("completion", shell)
+    done = project.faber(env={"_FABER_LEDGER_COMPLETE": f"{shell}_source"})
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
@@ -104,7 +104,6 @@ def script(project: Project, shell: str) -> str:
 def test_the_scripts_are_printed(project: Project) -> None:
     for shell in SHELLS:
         assert "_FABER_LEDGER_COMPLETE" in script(project, shell)
-    assert project.faber("completion", "tcsh").returncode == 2
 
 
 def test_bash_completes_a_run(project: Project) -> None:

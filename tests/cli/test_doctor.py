@@ -208,3 +208,15 @@ def test_what_is_in_the_place_of_the_clones_folder_is_named_with_what_to_do(pati
     assert f"not recorded: {what} - {do}; it waits in" in "".join(patient.log_lines)
     (found,) = patient.problems()["files.permissions"]
     assert (found["what"], found["hint"]) == (f"{what}: nothing is recorded", do)
+
+
+def test_a_setting_that_is_misspelt_is_named_with_the_one_that_is_near(patient: Patient) -> None:
+    patient.write(".fractary/faber/ledger.json", json.dumps({"packet_buget": 3000, "project": "mine", "$schema": "x"}))
+    path = Path(patient.environment()["XDG_CONFIG_HOME"], "faber-ledger/config.json")
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"plugin_root": []}))
+    assert {found["what"] for found in patient.problems()["workflow.configuration"]} == {
+        f"{path}: 'plugin_root' is not a setting; did you mean 'plugin_roots'?",
+        ".fractary/faber/ledger.json: 'packet_buget' is not a setting; did you mean 'packet_budget'?",
+        ".fractary/faber/ledger.json: project must be a ULID, as `faber-ledger init` writes one",
+    }

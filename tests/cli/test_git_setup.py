@@ -65,19 +65,10 @@ def test_uninstall_leaves_no_backup_for_git_to_add(tmp_path: Path) -> None:
     project.faber("init", "--git-only")
     project.deliver("SessionStart.startup.print")
     project.deliver("SessionEnd.other.print")
-    local = {project.run / "state.json.backup"}
-    assert all([path.exists() for path in local])
-    shown = project.faber("uninstall", "--dry-run").stdout
-    assert all([f"{path.relative_to(project.root)}\n" in shown and path.exists() for path in local])
-    output = project.faber("uninstall").stdout
-    assert all([f"removed    {path.relative_to(project.root)}\n" in output for path in local])
-    assert {path.name for path in project.run.iterdir()} == {"ledger.db", "state.json"}
-
-
-def test_uninstall_keeps_the_only_good_copy_of_a_state(tmp_path: Path) -> None:
-    project = Project.made(tmp_path / "project")
-    project.faber("init", "--git-only")
-    project.deliver("SessionStart.startup.print")
-    project.state_path.write_text("{ no JSON")
+    backup = project.run / "state.json.backup"
     project.faber("uninstall")
-    assert {path.name for path in project.run.iterdir()} == {"ledger.db", "state.json", "state.json.backup"}
+    assert backup.exists()
+    assert "backup" not in project.git("status", "--porcelain", "--untracked-files=all")
+    backup.unlink()
+    (project.root / ".fractary/faber/.active-run-id").unlink()
+    assert "removed    .fractary/.gitignore\n" in project.faber("uninstall").stdout

@@ -251,7 +251,7 @@ def test_the_user_scope_leaves_a_folder_without_a_project_alone(project: Project
     project.run("init", "--scope", "user", cwd=folder)
     assert list(folder.iterdir()) == []
     project.run("uninstall", "--scope", "user", cwd=folder)
-    assert not (project.home / ".claude").exists()
+    assert list((project.home / ".claude").iterdir()) == []
 
 
 def test_a_link_stays_a_link_and_its_target_changes(project: Project) -> None:
@@ -526,7 +526,7 @@ def test_outside_git_it_works_and_says_that_nothing_is_tracked(tmp_path: Path) -
 def test_without_git_and_off_the_path_it_works_and_tells_both(project: Project) -> None:
     done = project.run("init", PATH=str(project.home))
     assert "note: git could not say whether it tracks the ledger: git is not installed" in done.stderr
-    assert f"note: faber-ledger-hook is not on PATH, so the hooks cannot run it: add {COMMAND.parent}" in done.stderr
+    assert f"so the hooks cannot run it; add {COMMAND.parent} to the PATH" in done.stderr
 
 
 def test_hooks_that_the_settings_switch_off_are_reported(project: Project) -> None:
@@ -537,11 +537,9 @@ def test_hooks_that_the_settings_switch_off_are_reported(project: Project) -> No
 def test_settings_of_the_project_that_cannot_be_read_are_named(project: Project) -> None:
     project.run("init")
     project.write("{broken\n", KEPT)
-    said = (
-        f"note: {KEPT}: Expecting property name enclosed in double quotes: line 1 column 2 (char 1); correct it, then"
-    )
+    said = f"note: {KEPT}: Expecting property name enclosed in double quotes: line 1 column 2 (char 1); correct it"
     assert said in project.run("init").stderr
-    assert f"Problem: {KEPT}: Expecting property name" in project.run("config", "show").stdout
+    assert f"workflow.configuration: {KEPT}: Expecting property name" in project.run("doctor", code=23).stdout
 
 
 # --- uninstall
@@ -554,7 +552,7 @@ def test_uninstall_keeps_runs_and_the_other_files_beside(project: Project) -> No
     project.write("{}", ".claude/other.json")
     project.run("uninstall")
     kept = {".fractary/runs/r/state.json", ".fractary/faber/.active-run-id", ".claude/other.json"}
-    assert set(project.files()) == kept
+    assert set(project.files()) == {*kept, ".fractary/.gitignore"}
 
 
 def test_the_ignore_file_stays_while_another_scope_needs_it(project: Project) -> None:
@@ -564,21 +562,6 @@ def test_the_ignore_file_stays_while_another_scope_needs_it(project: Project) ->
     assert set(project.files()) == {SETTINGS, *OURS}
     project.run("uninstall")
     assert project.files() == {}
-
-
-def test_uninstall_leaves_no_hook_log_that_git_would_add(project: Project) -> None:
-    project.run("init")
-    for name in ("hooks.log", "hooks.log.1"):
-        project.write("x\n", f".fractary/faber/logs/{name}")
-    project.run("uninstall")
-    assert project.files() == {}
-    assert not (project.root / ".fractary").exists()
-    project.run("init")
-    project.write("x\n", ".fractary/faber/logs/hooks.log")
-    kept = project.write("x\n", ".fractary/faber/logs/mine.txt")
-    project.run("uninstall")
-    assert list(project.files()) == [".fractary/faber/logs/mine.txt"]
-    assert kept.exists()
 
 
 @pytest.mark.parametrize("before", [b"cache/\n", b"cache/", b"a\r\nb\r\n", b"a\r\nb", b"\n", b"caf\xe9/\n"])

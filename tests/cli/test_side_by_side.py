@@ -83,8 +83,8 @@ def test_where_both_have_the_hooks_init_says_so_and_how_to_keep_them_once(projec
     run(project, "init")
     before = (project.root / SETTINGS).read_bytes()
     install_plugin(project)
-    for part in ((), ("--plugin",)):
-        (note,) = [note for note in run(project, "init", *part)["notes"] if NAME in note]
+    for part in ((), ("--git-only",)):
+        (note,) = [note for note in run(project, "init", *part)["notes"] if BOTH in note]
         assert note == (
             f"{SETTINGS} has the hooks, and so has the plugin {NAME}: {BOTH}; to keep only the plugin's, "
             f"run `faber-ledger uninstall`; to keep only the others, `claude plugin disable {NAME}`"
@@ -95,27 +95,6 @@ def test_where_both_have_the_hooks_init_says_so_and_how_to_keep_them_once(projec
     assert f"git's settings stay: the plugin {NAME} still has the hooks" in done.stdout
     assert all((project.root / name).exists() for name in GIT_FILES)
     assert not [note for note in run(project, "init")["notes"] if BOTH in note]
-
-
-def test_init_plugin_writes_what_a_plugin_cannot_and_names_the_two_commands_until_there_is_one(
-    project: Patient,
-) -> None:
-    data = run(project, "init", "--plugin")
-    assert not (project.root / ".claude").exists()
-    assert all((project.root / name).exists() for name in GIT_FILES)
-    (note,) = [note for note in data["notes"] if "plugin" in note]
-    assert "`claude plugin marketplace add SOURCE`" in note
-    assert f"`claude plugin install {NAME}`" in note
-    files = {one["path"]: one["action"] for one in run(project, "init", "--git-only")["files"]}
-    assert set(files.values()) == {"unchanged"}
-    assert not [note for note in run(project, "init", "--git-only")["notes"] if "plugin" in note]
-    list_plugin(project)
-    (note,) = [note for note in run(project, "init", "--plugin")["notes"] if "plugin" in note]
-    assert note == f"the plugin {NAME} is not enabled here: run `claude plugin install {NAME}`"
-    change_settings(project, "project", enabledPlugins={NAME: False})
-    (note,) = [note for note in run(project, "init", "--plugin")["notes"] if "plugin" in note]
-    off = f"the plugin {NAME} is switched off in {SETTINGS}"
-    assert note == f"{off}: run `claude plugin enable {NAME} --scope project`"
 
 
 # What the client's files say
@@ -176,7 +155,7 @@ def test_settings_of_another_form_enable_no_plugin(project: Patient, content: by
 def test_with_the_plugin_alone_doctor_finds_the_hooks(project: Patient, scope: str) -> None:
     """(real-client D4)"""
     install_plugin(project, scope)
-    run(project, "init", "--plugin")
+    run(project, "init")
     project.git("add", "-A")
     project.git("commit", "-q", "-m", "Set up")
     project.deliver(START, env=plugin_environment(project))
@@ -208,7 +187,7 @@ def test_a_plugin_of_another_marketplace_is_not_ours(project: Patient) -> None:
     ((level, what, hint),) = hook_findings(project)
     assert (level, what) == ("warning", "no hook is installed: what the client does is not recorded")
     assert hint.startswith("run `faber-ledger init`")
-    for command in (["doctor"], ["worktree", "list"], ["init", "--plugin"], ["init"], ["doctor"], ["uninstall"]):
+    for command in (["doctor"], ["worktree", "list"], ["init", "--git-only"], ["init"], ["doctor"], ["uninstall"]):
         done = project.call(*command)
         assert "evil" not in done.stdout + done.stderr, command
         assert command != ["init"] or has_settings_hooks(project)
@@ -235,7 +214,7 @@ def test_repeats_are_noted_until_the_next_sessions_have_none(project: Patient) -
 
 def test_uninstall_names_the_plugin_and_removes_all_once_it_is_gone(project: Patient) -> None:
     settings = install_plugin(project, "project")
-    run(project, "init", "--plugin", "--commands")
+    run(project, "init", "--commands")
     assert (project.root / ".claude/commands/fractary-faber").exists()
     done = project.call("uninstall", "--scope", "local")
     assert (project.root / ".claude/commands/fractary-faber").exists()
@@ -247,7 +226,7 @@ def test_uninstall_names_the_plugin_and_removes_all_once_it_is_gone(project: Pat
     settings.unlink()
     done = project.call("uninstall")
     assert "plugin" not in done.stdout
-    assert not any((project.root / name).exists() for name in GIT_FILES)
+    assert not (project.root / ".fractary/.gitattributes").exists()
     assert "faber-ledger" not in (project.root / ".git/config").read_text()
 
 
@@ -270,6 +249,6 @@ def test_a_users_plugin_leaves_no_file_in_a_project_that_was_never_set_up(tmp_pa
     assert "gone" in log.read_text()
     log.unlink()
     (project.root / ".fractary/faber/.active-run-id").unlink()
-    assert project.faber("init", "--plugin").returncode == 0
+    assert project.faber("init", "--git-only").returncode == 0
     project.deliver(START, env=plugin_environment(project))
     assert "No active workflow found" in log.read_text()

@@ -13,6 +13,7 @@ from support.project import PROTOCOL, RUN, Project
 from support.summaries import HEAD, ME, OTHER, POST, STARTUP, compacted, packet
 
 from faber_ledger.cli.setup.project import QUESTION
+from faber_ledger.runs.settings import project_settings
 
 ASKED = QUESTION.format(travel="committed")
 SETTING = ".fractary/faber/ledger.json"
@@ -223,7 +224,7 @@ def test_on_a_terminal_init_says_what_is_masked_and_asks_once(tmp_path: Path) ->
     project, shown = terminal(tmp_path / "p", answers=[""])
     assert shown.count(ASKED) == 1
     asked = " ".join(shown.partition(ASKED)[0].split())
-    assert "or stay in this clone, below the git directory, where you alone can read it" in asked
+    assert "which git takes to every clone, or in this clone alone" in asked
     assert "Masked before: tokens and keys of known forms, passwords in URLs, private keys" in asked
     assert "Not masked: a secret without a known form or such a word before it, names of people and customers" in asked
     assert settings_of(project) == f'{{"summaries": {DEFAULT}}}\n'

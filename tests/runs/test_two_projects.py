@@ -78,7 +78,8 @@ def listed(project: Project) -> list[str]:
 
 
 def active(project: Project) -> Any:
-    return json.loads(project.faber("config", "show", "--json").stdout)["data"]["active_run"]
+    rows = json.loads(project.faber("run", "list", "--json").stdout)["data"]
+    return next((row["run_id"] for row in rows if row["active"]), None)
 
 
 def is_sound(project: Project) -> bool:

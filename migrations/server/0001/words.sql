@@ -1,5 +1,5 @@
 -- The words of what a search reads: the same as `files/word_query.py` finds, and for the same texts as
--- `cli/reports/search.py`; tests compare them. An index only proposes: the client reads what it finds, and decides.
+-- `cli/commands/search.py`; tests compare them. An index only proposes: the client reads what it finds, and decides.
 -- No function here raises, whatever somebody has put into a payload, since an INSERT calls them.
 
 -- JSON, or NULL for what is none. PostgreSQL's knows no \u0000 and no half of a pair of surrogates: blanks here.
