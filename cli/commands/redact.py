@@ -83,7 +83,7 @@ def redact(
     if is_new and not yes:
         _confirm(f"Remove the payload of event {plan.target}? No copy of it is kept here.", as_json=as_json)
     outcome = _remove(chosen, name, reason, writer, client)
-    beside, versions = _look_again(chosen, plan, outcome.cleaned), _versions(chosen)
+    beside, versions = _look_again(chosen, plan, outcome.cleaned), _count_versions(chosen, plan.target)
     data |= {"redaction": outcome.id, "rewritten": outcome.rewritten, "removed": outcome.removed, **beside}
     lines = [*_result_lines(chosen, plan, outcome, beside, versions)]
     data["removed_on_server"] = _push(chosen)
@@ -183,11 +183,15 @@ def _confirm(question: str, *, as_json: bool) -> None:
         raise Aborted("nothing was removed")
 
 
-def _versions(chosen: Run) -> int | None:
-    """Return how many commits of the code have a version of this ledger; None without git."""
+def _count_versions(chosen: Run, event: str) -> int | None:
+    """Return how many commits of the code have a version of this ledger that has the event; None without git."""
     revisions = ("--exclude=refs/faber-ledger*", "--all")  # the refs of ledgers were looked at before
     listed = run_git("log", *revisions, "--full-history", "--format=%H", "--", chosen.ledger_path, at=chosen.root)
-    return len(listed.stdout.split()) if listed.returncode == 0 else None
+    commits = listed.stdout.decode().split()
+    if not commits:  # `git grep` would search the work tree
+        return 0 if listed.returncode == 0 else None
+    found = run_git("grep", "--text", "--files-with-matches", event, *commits, "--", chosen.ledger_path, at=chosen.root)
+    return len(found.stdout.splitlines())
 
 
 def _result_lines(
