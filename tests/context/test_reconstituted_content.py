@@ -327,6 +327,12 @@ def test_a_merged_branch_that_is_gone_has_its_commits_and_files(project: Project
     commit("later.py")
     project.git("merge", "--quiet", "--no-ff", "-m", "Merge", BRANCH)
     project.git("branch", "--quiet", "--delete", BRANCH)
+    project.git("switch", "--quiet", "--create", "another-runs")
+    commit("of-another-run.py")
+    project.change_state(updated_at="2027-01-01T00:00:00Z")
+    project.git("commit", "--quiet", "--all", "-m", "Change this run's state, too")
+    project.git("switch", "--quiet", "main")
+    project.git("merge", "--quiet", "--no-ff", "-m", "Merge the other", "another-runs")
     found = only(project, "branch")[2:]
     assert found[:6] == [
         f"- Name: {BRANCH}",
