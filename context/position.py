@@ -12,6 +12,7 @@ from faber_ledger.runs.git import branch_of, is_safe, work_tree_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from typing import Any, TypedDict
 
     from faber_ledger.context.notes import Remembered
@@ -40,6 +41,7 @@ MAX_INSTRUCTIONS, MAX_NOTES, MAX_STEP, MAX_QUESTION, MAX_ERROR = 800, 400, 400, 
 MIN_FACT, MIN_STEP, MIN_AFTER, MIN_LONG, MIN_NOTES = 100, 160, 160, 60, 270  # units that no long text takes away
 MIN_INSTRUCTIONS = 700
 MOST_FAILURES = 3  # of one step, after which a protocol stops
+MOST_SINCE, MAX_SINCE = 2, 80  # notes that are named, and units of each
 MAX_VALUE, MAX_PLACE, MAX_KIND, MAX_NAMED = 200, 160, 40, 12
 FACT, ORDER, MORE = range(3)  # ranks
 WHAT_THIS_IS = "faber-ledger gives you this at each start of a session, also after a compaction."
@@ -71,18 +73,20 @@ def render_position(
     workflow: Workflow | None = None,
     notes: list[Remembered] | None = None,
     before: list[str] | None = None,
+    answers: Sequence[Mapping[str, Any]] | None = None,
     on_failure: str = "",
     asked_at: float | None = None,
 ) -> Position:
     """Return the position by a run's state, its workflow and its notes.
 
+    `answers` are the notes among which an answer to a failure may be, newest first; the same if they are not given.
     `before` has sentences about the session before, and about other clones; `on_failure` is where the protocol says
     what to do when a step fails. `asked_at` is when a command asked for it, None for the packet of a start. No text of
     a repository makes lines.
     """
     steps = steps_in_order(workflow["lineage"]) if workflow else []
     point = progress.resume_point(state)
-    stops = _lines_that_stop(run, state, point, steps, workflow)
+    stops = _lines_that_stop(run, state, point, steps, workflow, notes or [] if answers is None else answers)
     place, is_elsewhere = _line_about_place(run, state)
     failures = _count_failures(state, workflow, point)
     label = "What to do then: " if stops else "What to do: "
@@ -203,7 +207,12 @@ def _ordinal(count: int) -> str:
 
 
 def _lines_that_stop(
-    run: Run, state: dict[str, Any], point: ResumePoint | None, steps: list[WorkflowStep], workflow: Workflow | None
+    run: Run,
+    state: dict[str, Any],
+    point: ResumePoint | None,
+    steps: list[WorkflowStep],
+    workflow: Workflow | None,
+    notes: Sequence[Mapping[str, Any]],
 ) -> list[Line]:
     """Return what must be settled before the next action."""
     lines: list[Line] = []
@@ -227,7 +236,9 @@ def _lines_that_stop(
     if count >= MOST_FAILURES:
         answered = _answer_since(state)
         stop = (
-            f"the user has answered since: {answered}" if answered else "stop, and ask the user before you try it again"
+            f"the user has answered since: {answered}"
+            if answered
+            else f"stop, and ask the user before you try it again{_notes_since(state, notes)}"
         )
         lines.append(_line("", f"This step has failed {count} times: {stop}.", most=MAX_ERROR))
     return lines
@@ -235,18 +246,35 @@ def _lines_that_stop(
 
 def _answer_since(state: dict[str, Any]) -> str:
     """Return what the user has answered to a question, if the newest error is not known to be later; else empty."""
-    request, errors = state.get("feedback_request"), state.get("errors")
+    request = state.get("feedback_request")
     asked = request if isinstance(request, dict) else {}
     answer = next((text for name in ANSWERS if (text := text_of_value(asked.get(name)))), "")
-    newest = errors[-1] if isinstance(errors, list) and errors and isinstance(errors[-1], dict) else {}
-    times = [max([seconds_of(one[name]) or 0 for name in one], default=0) for one in (asked, newest)]
-    return answer if times[0] >= times[1] else ""
+    return answer if _newest_time(asked) >= _time_of_failure(state) else ""
 
 
-def say_what_stops(run: Run, state: dict[str, Any]) -> list[str]:
-    """Return what must be settled before work goes on, by the state alone, and the last error of a step that failed."""
+def _time_of_failure(state: dict[str, Any]) -> float:
+    """Return when the newest error was noted; 0 if that is not known."""
+    errors = state.get("errors")
+    newest = errors[-1] if isinstance(errors, list) and errors else None
+    return _newest_time(newest) if isinstance(newest, dict) else 0
+
+
+def _newest_time(one: dict[str, Any]) -> float:
+    return max([seconds_of(value) or 0 for value in one.values()], default=0)
+
+
+def _notes_since(state: dict[str, Any], notes: Sequence[Mapping[str, Any]]) -> str:
+    """Return the notes that were recorded since the newest error, if its time is known: one may be an answer."""
+    failed_at, noted = _time_of_failure(state), [one for one in notes if one.get("kind") in ("note", "decision")]
+    since = [one for one in noted if (seconds_of(one["at"]) or 0) >= failed_at]
+    named = "; ".join([one_line(one["text"], MAX_SINCE) for one in since[:MOST_SINCE]]) if failed_at else ""
+    return f", unless a note since then has the answer ({named})" if named else ""
+
+
+def say_what_stops(run: Run, state: dict[str, Any], notes: Sequence[Mapping[str, Any]] = ()) -> list[str]:
+    """Return what must be settled before work goes on, by state and notes, and the last error of a step that failed."""
     point = progress.resume_point(state)
-    lines = _lines_that_stop(run, state, point, [], None)
+    lines = _lines_that_stop(run, state, point, [], None, notes)
     if point and point["mode"] == "retry":
         lines += _lines_about_trouble(run, state)[1:2]
     return [f"{line[0]}{one_line(line[1], line[4])}{line[5]}" for line in lines if line[1]]

@@ -108,9 +108,8 @@ def reconstitute(
     more = {"notes": known["notes"], "ledger_summaries": known["summaries"], "findings": journal.findings}
     if has_content:
         workflow, is_over = _find_workflow(meant, state, config["plugin_roots"]), state.get("status") in FINISHED
-        position = render_position(
-            meant, state, workflow=workflow, before=[] if is_over else known["before"], asked_at=now()
-        )
+        about: dict[str, Any] = {"workflow": workflow, "answers": known["notes"], "asked_at": now()}
+        position = render_position(meant, state, before=[] if is_over else known["before"], **about)
         sources: Sources = {"context": context, "state": state, "position": position, "known": known}
         output.tell_lines(render_content(sources, budget=budget, only=only))
     summaries = filter(says_something, [*boxed_lines(context, known), *brief_lines(context, known)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +17,7 @@ from faber_ledger.cli.ui.git_words import in_git_data, in_git_line
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import choose_run, run_argument
 from faber_ledger.cli.ui.words import CLIENT, ago, events_shown, plural, publishing_hint
+from faber_ledger.context.notes import notes_of
 from faber_ledger.context.position import say_what_stops
 from faber_ledger.ledger.clock import now, seconds_of, utc_text
 from faber_ledger.ledger.command_errors import NoActiveRun
@@ -49,6 +50,7 @@ from faber_ledger.runs.set_up import SET_UP, lacks_driver
 from faber_ledger.runs.tree_note import TreeNote
 
 if TYPE_CHECKING:
+    from faber_ledger.context.notes import Note
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.projections.fold import Blocks
 
@@ -115,13 +117,14 @@ class Found(NamedTuple):
     agrees: bool = True
     unsent: str | None = None
     branch: str | None = None
+    notes: Sequence[Note] = ()
 
 
 def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
     if lacks_ledger(run):
         return Found(None, blocks_of(state))
     with read_log(run, warn) as log:
-        found = Found(summarize(log), fold(log.stream()))
+        found = Found(summarize(log), fold(log.stream()), notes=notes_of(log)[0])
         names = {name for (name,) in log.connection.execute("SELECT id FROM event")}
         if carries_refs(run.root):
             found = found._replace(unsent=describe_unsent(run, log, is_start=False) or _unsent_files(run))
@@ -187,7 +190,7 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
     yield f"Run: {run.run_id}"
     yield from position_lines(state)
     if state.get("status") not in FINISHED:
-        yield from say_what_stops(run, state)
+        yield from say_what_stops(run, state, found.notes)
     yield from describe_other_runs(run, state)
     if other := _other_branch(run, state, found):
         yield f"Branch: {other}"

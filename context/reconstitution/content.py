@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from faber_ledger.context.elsewhere import Elsewhere
-from faber_ledger.context.notes import note_of, summaries_of, words_of_note
+from faber_ledger.context.notes import is_gone, note_of, summaries_of, words_of_note
 from faber_ledger.context.packet import describe_break, start_before
 from faber_ledger.context.position import ANSWERS, is_granted, text_of_value, words_of_approval
 from faber_ledger.context.reconstitution.faber_files import DECISION_TYPES, Compacted, LedgerFacts, words_of_event
@@ -394,6 +394,7 @@ def _read_starts(run: Run, blocks: Blocks) -> list[Start]:
 
 
 def _read_notes(run: Run) -> list[Note]:
-    """Return all notes of a run, newest first."""
+    """Return all notes of a run that were not redacted, newest first."""
     found = find_events(partial(read_log, run), EventQuery(types=("note_recorded",)), newest_first=True)
-    return sorted([note_of(one) for one in found if is_foldable(one)], key=lambda note: note["at"], reverse=True)
+    notes = [note_of(one) for one in found if is_foldable(one) and not is_gone(one)]
+    return sorted(notes, key=lambda note: note["at"], reverse=True)

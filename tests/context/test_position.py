@@ -231,6 +231,17 @@ def test_a_step_that_failed_three_times_is_the_users_to_try(project: Project, co
     assert (0 < said.find(stop) < said.index("\nWhat to do")) == stops
 
 
+@pytest.mark.parametrize(("failed_at", "is_named"), [("2026-01-05T14:30:22Z", True), ("2099-01-05T14:30:22Z", False)])
+def test_a_note_since_the_last_failure_may_be_the_answer(project: Project, failed_at: str, is_named: bool) -> None:
+    error = {"phase": "build", "step": "implement", "error": "red", "timestamp": failed_at}
+    assert project.faber("note", "add", "the user answered: use a fake clock").returncode == 0
+    said = position_in(project, current_step="implement", errors=[error] * 3)
+    answer = "try it again, unless a note since then has the answer (the user answered: use a fake clock).\n"
+    for text in (said, project.faber("status").stdout, project.faber("reconstitute").stdout):
+        assert "This step has failed 3 times: stop, and ask the user before you try it again" in text
+        assert (answer in text) == is_named
+
+
 @pytest.mark.parametrize(
     ("entries", "is_granted"),
     [
