@@ -322,10 +322,11 @@ def _lines(
     yield from place_lines(root)
     yield ""
     is_shared = any([display_path(change.path, root) in git.FILES for change in changes])
-    yield f"note: {_summaries_note(root) if is_shared else OF_ALL_PROJECTS}"
+    if commit or not is_shared:  # what is committed was said where it was written
+        yield f"note: {_summaries_note(root) if is_shared else OF_ALL_PROJECTS}"
     if commit:
         yield f"next: commit {tracking.join_names(commit)}, so that every clone has them"
-    if has_settings:
+    if has_settings and changes[0].action != "unchanged":
         yield "then: start a new session of the client, which reads its settings when it starts"
 
 

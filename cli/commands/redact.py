@@ -57,7 +57,7 @@ def redact(
     \b
     Git's history still holds what was removed, and so do other clones until they receive the redaction:
     docs/guides/REDACTION.md. Where the ledger travels in a git ref, the ref is replaced at once.
-    What you redact is not set aside. What somebody else redacts is, for 30 days, and --undo puts it back.
+    What you redact is gone. What somebody else redacted, --undo can restore here for 30 days.
     Example: faber-ledger redact 3 --reason "a customer's name"
     Exit codes: 0 done, or done before; 1 a file cannot be read or written, or you declined; 2 wrong usage, or
     what cannot be removed; 3 not confirmed, without a terminal; 10 no such run or event, or no copy of a payload

@@ -82,7 +82,7 @@ def status(run: str | None, as_json: bool) -> None:
         error.hint = hint_at_remote(root) or error.hint
         raise
     if run is None and active.named_too is not None:
-        warn(f"note: the active file names {active.named_too}, but {active.why}")
+        warn(f"note: the active run is {active.run_id}, since {active.why}; the active file names {active.named_too}")
     state = _read_state(meant)
     found, is_set_up = _read_ledger(meant, state), not lacks_driver(root)
     data = _data(meant, state, found) | {"in_git": None, "is_set_up": is_set_up}

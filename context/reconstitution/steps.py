@@ -228,11 +228,9 @@ def inspect_branch(root: str, name: object, journal: Journal, *, is_finished: bo
         return None
     is_name = isinstance(name, str) and len(name) <= 255 and NAME.fullmatch(name) is not None
     if not is_name or _ask_git(root, ["show-ref", "--verify", "--quiet", f"refs/heads/{name}"]) is None:
-        line = f"ℹ Branch {text_or_na(name)} not found locally (may need to fetch)"
-        if is_finished:
-            journal.info("branch_not_found", line)
+        if is_finished:  # it was merged and deleted
             return None
-        journal.log(line)
+        journal.log(f"ℹ Branch {text_or_na(name)} not found locally (may need to fetch)")
         journal.warn(
             "branch_not_found",
             "Branch not found - continuing without branch details",

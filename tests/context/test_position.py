@@ -35,7 +35,7 @@ PROMPT = (
 CLIENTS = count()
 HEAD = f"""# FABER run {RUN}
 
-faber-ledger gives you this at each start of a session, also after a compaction.
+faber-ledger gives you this at each start of a session.
 
 """
 
