@@ -8,7 +8,7 @@ from faber_ledger.context.workflow import SHIPPED, steps_in_order
 from faber_ledger.files.text import clip, defuse, one_line, quoted, share_room, units
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.runs import progress
-from faber_ledger.runs.git import branch_of, is_safe, work_tree_of
+from faber_ledger.runs.git import branch_of, default_ref, is_safe, work_tree_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from faber_ledger.context.notes import Remembered
     from faber_ledger.context.workflow import Workflow, WorkflowStep
+    from faber_ledger.ledger.log import Log
     from faber_ledger.runs.progress import ResumePoint
     from faber_ledger.runs.run import Run
 
@@ -74,12 +75,14 @@ def render_position(
     notes: list[Remembered] | None = None,
     before: list[str] | None = None,
     answers: Sequence[Mapping[str, Any]] | None = None,
+    branch: str | None = None,
     on_failure: str = "",
     asked_at: float | None = None,
 ) -> Position:
     """Return the position by a run's state, its workflow and its notes.
 
     `answers` are the notes among which an answer to a failure may be, newest first; the same if they are not given.
+    `branch` is the run's by its log, which counts where the state names none and the default branch is checked out.
     `before` has sentences about the session before, and about other clones; `on_failure` is where the protocol says
     what to do when a step fails. `asked_at` is when a command asked for it, None for the packet of a start. No text of
     a repository makes lines.
@@ -87,7 +90,7 @@ def render_position(
     steps = steps_in_order(workflow["lineage"]) if workflow else []
     point = progress.resume_point(state)
     stops = _lines_that_stop(run, state, point, steps, workflow, notes or [] if answers is None else answers)
-    place, is_elsewhere = _line_about_place(run, state)
+    place, is_elsewhere = _line_about_place(run, state, branch)
     failures = _count_failures(state, workflow, point)
     label = "What to do then: " if stops else "What to do: "
     if failures > 1 and on_failure:
@@ -470,9 +473,9 @@ def _words_after(state: dict[str, Any], steps: list[WorkflowStep], place: int) -
 # The rest
 
 
-def _line_about_place(run: Run, state: dict[str, Any]) -> tuple[Line, bool]:
+def _line_about_place(run: Run, state: dict[str, Any], by_log: str | None) -> tuple[Line, bool]:
     """Return the run's branch, and whether another one is checked out here."""
-    named, here = text_of_value(progress.branch_name(state)), branch_of(run.root)
+    named, here = text_of_value(progress.branch_name(state)) or by_log or "", branch_of(run.root)
     if not named:
         is_named = isinstance(tree := state.get("worktree"), dict) and here == tree.get("branch")
         why = "the state names none" if "status" in state else "which one the run has is not known"
@@ -488,6 +491,14 @@ def _line_about_place(run: Run, state: dict[str, Any]) -> tuple[Line, bool]:
 
     there = f"{quoted(here)} is checked out here" if here else "it is not checked out here"
     return _line("Branch: ", named, f", but {there}{describe_way_to(run.root, tree, named)}"), True
+
+
+def branch_by_log(run: Run, state: dict[str, Any], log: Log) -> str | None:
+    """Return a run's first branch by its log, if the state names none and the default branch is checked out."""
+    here = branch_of(run.root)
+    if progress.branch_name(state) or here is None or not f"{default_ref(run.root)}".endswith(f"/{here}"):
+        return None
+    return log.first_branch(besides=here)
 
 
 def _lines_about_trouble(run: Run, state: dict[str, Any]) -> list[Line]:

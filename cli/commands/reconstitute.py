@@ -14,6 +14,7 @@ import click
 from faber_ledger.cli.reports.loading import look_elsewhere
 from faber_ledger.cli.reports.reconstitution import boxed_lines, brief_lines
 from faber_ledger.cli.ui import output
+from faber_ledger.cli.ui.git_words import hint_to_ask
 from faber_ledger.cli.ui.which_run import run_argument, run_to_load, warn_if_kept
 from faber_ledger.context.body import COMMAND_BUDGET
 from faber_ledger.context.position import render_position
@@ -35,6 +36,7 @@ from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.of_work import describe_other_runs
 from faber_ledger.runs.progress import FINISHED, current_phase, current_step
+from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import Run, find_root
 from faber_ledger.runs.settings import read_user_config
 
@@ -123,7 +125,9 @@ def _find_run(run: str | None, log: Callable[[str], None]) -> Run:
     try:
         found = run_to_load(root, run, active_run(root), log, records=True, takes_up=False)
     except RunNotFound as error:
-        raise run_not_found(find_run(root, run or "")) from error
+        lost = run_not_found(find_run(root, run or ""))
+        lost.block += f"\n{hint_to_ask(root)}" if carries_refs(root) else ""
+        raise lost from error
     warn_if_kept(found)
     return found
 

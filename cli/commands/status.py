@@ -18,7 +18,7 @@ from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import choose_run, run_argument
 from faber_ledger.cli.ui.words import CLIENT, ago, events_shown, plural, publishing_hint
 from faber_ledger.context.notes import notes_of
-from faber_ledger.context.position import say_what_stops
+from faber_ledger.context.position import branch_by_log, say_what_stops
 from faber_ledger.ledger.clock import now, seconds_of, utc_text
 from faber_ledger.ledger.command_errors import NoActiveRun
 from faber_ledger.ledger.disk import FileRefused
@@ -107,7 +107,8 @@ def status(run: str | None, as_json: bool) -> None:
 class Found(NamedTuple):
     """What a run's log says; `missing` counts the events that the published file lacks, `why` says why it does.
 
-    `branch` is a kept run's own by its log, `unsent` what was not sent of a run whose ledger travels in git refs.
+    `branch` is the run's by its log, where the state does not decide, `unsent` what was not sent of a run whose ledger
+    travels in git refs.
     """
 
     log: Summary | None
@@ -128,8 +129,9 @@ def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
         names = {name for (name,) in log.connection.execute("SELECT id FROM event")}
         if carries_refs(run.root):
             found = found._replace(unsent=describe_unsent(run, log, is_start=False) or _unsent_files(run))
-        if run.is_kept and (here := branch_of(run.root)) is not None:
-            found = found._replace(branch=log.first_branch(besides=here))
+        here = branch_of(run.root)
+        kept = log.first_branch(besides=here) if run.is_kept and here is not None else None
+        found = found._replace(branch=kept or branch_by_log(run, state, log))
     if not run.is_kept:
         missing = 0 if carries_refs(run.root) else len(names - event_ids(run.ledger_path))
         found = found._replace(missing=missing, why=why_not_published(run, state, TreeNote(run)))

@@ -333,6 +333,18 @@ def test_the_branch_is_compared_with_what_is_checked_out(project: Project, named
     assert f"\nBranch: {named}, but it is not checked out here" in position_in(project)
 
 
+def test_the_logs_branch_counts_where_the_state_names_none(project: Project) -> None:
+    project.write(".fractary/faber/ledger.json", '{"carry": "refs"}')
+    project.git("switch", "--quiet", "--create", "feature/258")
+    project.deliver("SessionStart.startup.print", client="first")
+    project.git("switch", "--quiet", "main")
+    line = (
+        "Branch: feature/258, but `main` is checked out here: run `git switch feature/258` before you change anything"
+    )
+    assert f"\n{line}\n" in (project.deliver("SessionStart.startup.print", client="second").packet or "")
+    assert "\nBranch: feature/258, but main is checked out here\n" in project.faber("status").stdout
+
+
 def test_a_command_is_given_only_where_it_leads_to_the_branch(project: Project) -> None:
     switch = ": run `git switch feature/258` before you change anything"
 
