@@ -206,7 +206,7 @@ def _note_block(note: Note) -> str:
 
 
 def _summaries(sources: Sources) -> Iterator[str]:
-    """Yield what sessions and compactions came to: the newest whole, then a line for each older session."""
+    """Yield what sessions and compactions came to, newest first: FABER's newest summary and compactions whole."""
     history, known = sources["context"]["session_history"], sources["known"]
     timed: list[tuple[object, str]] = [
         (one["at"], _block(f"[{one['at']}] compaction{f' at {place}' if (place := _place(one)) else ''}:", one["text"]))
@@ -214,17 +214,17 @@ def _summaries(sources: Sources) -> Iterator[str]:
     ]
     if history:
         timed.append((history["latest"].get("timestamp"), _latest_summary(history["latest"])))
-    yield from _by_time(timed)
     for summary in reversed(history["all_summaries"][:-1] if history else []):
         done = "; ".join(summary["accomplished"])
-        yield _block(_head_of_summary(summary), done or "nothing noted")
+        timed.append((summary["timestamp"], _block(_head_of_summary(summary), done or "nothing noted")))
     for session in reversed(known["sessions"][-NEWEST_SESSIONS:]):
         ended = f"ended {session['ended_at']} ({session['end_reason'] or 'unknown'})" if session["ended_at"] else "open"
         completed = ", ".join(session["newly_completed"]) or "no phase"
         line = (
             f"[{session['started_at']}] session on {session['hostname'] or 'unknown'}, {ended}: completed {completed}"
         )
-        yield _line(line)
+        timed.append((session["ended_at"] or session["started_at"], _line(line)))
+    yield from _by_time(timed)
 
 
 def _head_of_summary(summary: dict[str, Any]) -> str:

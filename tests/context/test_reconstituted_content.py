@@ -144,7 +144,6 @@ def test_the_text_has_the_content_and_the_most_important_first(project: Project)
         "- Wrote the view",
         "phase-2",
         "- [2025-12-01T18:00:00Z] session, phase-1 completed: Wrote the model\n",
-        "] session on dev-machine-1, ended ",
         "\n## Events",
         "- [2025-12-06T18:02:00Z] step_error at build:implement: tests failed: 3\n",
         "\n## Comments",
@@ -163,6 +162,8 @@ def test_the_text_has_the_content_and_the_most_important_first(project: Project)
     places = [text.find(piece) for piece in in_order]
     assert -1 not in places, in_order[places.index(-1)]
     assert places == sorted(places)
+    of_session = text.find("] session on dev-machine-1, ended ")  # later than FABER's summaries
+    assert text.index("## What earlier sessions came to") < of_session < text.index("Context notes: Auth is special")
     for once in ("Leave billing alone.", "Approve the design?"):
         assert text.count(once) == 1
     assert text.count("No cache") == text.count("Use tokens") == 1
