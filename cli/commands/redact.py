@@ -167,10 +167,12 @@ def _clean_files(log: Log, plan: RedactionPlan, places: list[Run]) -> dict[str, 
     A text that other events contain too is not specific to the payload, and stays.
     """
     others = find_other_events(log, plan.texts, [plan.target])
+    event: dict[str, Any] = dict(recorded["event"]) if (recorded := log.event_of(plan.target)) is not None else {}
+    place = (event.get("phase"), event.get("step"))  # which every event there has
     return {
         "text_cache_removed": remove_text_cache(places[0].root),  # first: if git refuses, nothing was changed
         "scrubbed": scrub(places, plan.texts.difference(others)),
-        "also_in_events": sorted({name for names in others.values() for name in names}),
+        "also_in_events": sorted({name for text, names in others.items() if text not in place for name in names}),
         "common": sorted(others),
     }
 

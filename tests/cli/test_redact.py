@@ -85,6 +85,13 @@ def test_a_redacted_note_is_in_no_file_of_the_clone(project: Project, tmp_path: 
     assert_sound(project)
 
 
+def test_an_event_of_the_same_step_is_not_named(project: Project) -> None:
+    project.change_state(current_step="implement")
+    for text in ("the customer is Ada", "drop the cache"):
+        assert project.faber("note", "add", text).returncode == 0
+    assert "also in other events" not in redact(project, note_id(project, "the customer is Ada"))
+
+
 def test_a_waiting_delivery_is_recorded_first_and_named_if_it_has_the_text(project: Project) -> None:
     run = find_run(str(project.root), project.run_id)
     text = f"{SECRET}, says Ada"  # nothing that a summary is masked for
