@@ -332,7 +332,7 @@ def compact_state(
     if "phases" in members and (current or others):
         shown = {name: others.get(name, current) for name in [*statuses, *([phase] if current and phase else [])]}
         entries = state["phases"].values() if isinstance(state["phases"], dict) else state["phases"]
-        is_all = all([words == statuses[name] and _has_only_status(states[name]) for name, words in others.items()])
+        is_all = all(["error" not in others[name] and _has_only_status(states[name]) for name in others])
         how = WHOLE if is_all and sum([entry not in ({}, None) for entry in entries]) == len(shown) else WITHOUT_PHASES
         members["phases"] = shown
     limits = [(1 << 60, 1 << 60), *LEVELS] if not is_long else LEVELS
@@ -353,9 +353,10 @@ def _has_only_status(of_phase: dict[str, Any]) -> bool:
     return of_phase.keys() - TIMES <= {"status", "name", "phase_name", "id"}
 
 
-def _describe_phase(of_phase: dict[str, Any], status: str) -> str:
+def _describe_phase(of_phase: dict[str, Any], status: str) -> dict[str, str]:
     """Return a phase as its status, and its error."""
-    return f"{status}, error: {one_line(of_phase['error'], MAX_ERROR)}" if of_phase.get("error") else status
+    error = of_phase.get("error")
+    return {"status": status, **({"error": one_line(error, MAX_ERROR)} if error else {})}
 
 
 def _prune(value: Any, said: AbstractSet[str], items: int, characters: int, depth: int) -> Any:

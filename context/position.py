@@ -6,17 +6,19 @@ import os
 
 from faber_ledger.context.workflow import SHIPPED, steps_in_order
 from faber_ledger.files.text import clip, defuse, one_line, quoted, share_room, units
-from faber_ledger.ledger.clock import utc_text
+from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.runs import progress
-from faber_ledger.runs.git import branch_of, is_safe, work_tree_of
+from faber_ledger.runs.git import branch_of, default_ref, is_safe, work_tree_of
 from faber_ledger.runs.progress import count_errors, place_of, text_of_value, texts_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from typing import Any, TypedDict
 
     from faber_ledger.context.notes import Remembered
     from faber_ledger.context.workflow import Workflow, WorkflowStep
+    from faber_ledger.ledger.log import Log
     from faber_ledger.runs.progress import ResumePoint
     from faber_ledger.runs.run import Run
 
@@ -36,9 +38,10 @@ MAX_UNITS = 1_600  # of UTF-16, so that a sentence about what to read now is wit
 MAX_INSTRUCTIONS, MAX_NOTES, MAX_STEP, MAX_QUESTION, MAX_ERROR = 800, 400, 400, 400, 300
 MIN_FACT, MIN_STEP, MIN_AFTER, MIN_LONG, MIN_NOTES = 100, 160, 160, 60, 270  # units that no long text takes away
 MIN_INSTRUCTIONS = 700
+MOST_SINCE, MAX_SINCE = 2, 80  # notes that are named, and units of each
 MAX_VALUE, MAX_PLACE, MAX_KIND, MAX_NAMED = 200, 160, 40, 12
 FACT, ORDER, MORE = range(3)  # ranks
-WHAT_THIS_IS = "faber-ledger gives you this at each start of a session, also after a compaction."
+WHAT_THIS_IS = "faber-ledger gives you this at each start of a session."
 BELOW = "… (the rest: below)"
 MIDDLE = ") … "
 WHAT_WAS_ASKED = "What a later start of a session gives counts before this."
@@ -85,19 +88,23 @@ def render_position(
     workflow: Workflow | None = None,
     notes: list[Remembered] | None = None,
     before: list[str] | None = None,
+    answers: Sequence[Mapping[str, Any]] | None = None,
+    branch: str | None = None,
     on_failure: str = "",
     asked_at: float | None = None,
 ) -> Position:
     """Return the position by a run's state, its workflow and its notes.
 
+    `answers` are the notes among which an answer to a failure may be, newest first; the same if they are not given.
+    `branch` is the run's by its log, which counts where the state names none and the default branch is checked out.
     `before` has sentences about the session before, and about other clones; `on_failure` is where the protocol says
     what to do when a step fails. `asked_at` is when a command asked for it, None for the packet of a start. No text of
     a repository makes lines.
     """
     steps = steps_in_order(workflow["lineage"]) if workflow else []
     point = progress.resume_point(state)
-    stops = _lines_that_stop(run, state, point, steps, workflow)
-    place, is_elsewhere = _line_about_place(run, state)
+    stops = _lines_that_stop(run, state, point, steps, workflow, notes or [] if answers is None else answers)
+    place, is_elsewhere = _line_about_place(run, state, branch)
     failures = _count_failures(state, point)
     label = "What to do then: " if stops else "What to do: "
     if failures > 1 and on_failure:
@@ -197,7 +204,12 @@ def _lines_about_run(
 
 
 def _lines_that_stop(
-    run: Run, state: dict[str, Any], point: ResumePoint | None, steps: list[WorkflowStep], workflow: Workflow | None
+    run: Run,
+    state: dict[str, Any],
+    point: ResumePoint | None,
+    steps: list[WorkflowStep],
+    workflow: Workflow | None,
+    notes: Sequence[Mapping[str, Any]],
 ) -> list[Line]:
     """Return what must be settled before the next action."""
     lines: list[Line] = []
@@ -218,15 +230,27 @@ def _lines_that_stop(
     count = count_errors(state, place_of(point))
     if count >= progress.MOST_FAILURES:
         answer = progress.answer_since(state)
-        stop = f"the user has answered since: {answer}" if answer else "stop, and ask the user before you try it again"
+        ask = f"stop, and ask the user before you try it again{_notes_since(state, notes)}"
+        stop = f"the user has answered since: {answer}" if answer else ask
         lines.append(Line("", f"This step has failed {count} times: {stop}.", most=MAX_ERROR))
     return lines
 
 
-def say_what_stops(run: Run, state: dict[str, Any]) -> list[str]:
-    """Return what must be settled before work goes on, by the state alone, and the last error of a step that failed."""
+def _notes_since(state: dict[str, Any], notes: Sequence[Mapping[str, Any]]) -> str:
+    """Return the notes that were recorded since the newest error, if its time is known: one may be an answer."""
+    failed_at, noted = (
+        progress.time_of_failure(state),
+        [one for one in notes if one.get("kind") in ("note", "decision")],
+    )
+    since = [one for one in noted if (seconds_of(one["at"]) or 0) >= failed_at]
+    named = "; ".join([one_line(one["text"], MAX_SINCE) for one in since[:MOST_SINCE]]) if failed_at else ""
+    return f", unless a note since then has the answer ({named})" if named else ""
+
+
+def say_what_stops(run: Run, state: dict[str, Any], notes: Sequence[Mapping[str, Any]] = ()) -> list[str]:
+    """Return what must be settled before work goes on, by state and notes, and the last error of a step that failed."""
     point = progress.resume_point(state)
-    lines = _lines_that_stop(run, state, point, [], None)
+    lines = _lines_that_stop(run, state, point, [], None, notes)
     if point and point["mode"] == "retry":
         lines += _lines_about_trouble(run, state)[1:2]
     return [f"{line.label}{one_line(line.text, line.most)}{line.after}" for line in lines if line.text]
@@ -358,9 +382,9 @@ def _words_after(state: dict[str, Any], steps: list[WorkflowStep], place: int) -
 # The rest
 
 
-def _line_about_place(run: Run, state: dict[str, Any]) -> tuple[Line, bool]:
+def _line_about_place(run: Run, state: dict[str, Any], by_log: str | None) -> tuple[Line, bool]:
     """Return the run's branch, and whether another one is checked out here."""
-    named, here = text_of_value(progress.branch_name(state)), branch_of(run.root)
+    named, here = text_of_value(progress.branch_name(state)) or by_log or "", branch_of(run.root)
     if not named:
         why = "; the state names none" if "status" in state else "; which one the run has is not known"
         if isinstance(tree := state.get("worktree"), dict) and here == tree.get("branch"):
@@ -375,6 +399,14 @@ def _line_about_place(run: Run, state: dict[str, Any]) -> tuple[Line, bool]:
 
     there = f"{quoted(here)} is checked out here" if here else "it is not checked out here"
     return Line("Branch: ", named, f", but {there}{describe_way_to(run.root, tree, named)}"), True
+
+
+def branch_by_log(run: Run, state: dict[str, Any], log: Log) -> str | None:
+    """Return a run's first branch by its log, if the state names none and the default branch is checked out."""
+    here = branch_of(run.root)
+    if progress.branch_name(state) or here is None or not f"{default_ref(run.root)}".endswith(f"/{here}"):
+        return None
+    return log.first_branch(besides=here)
 
 
 def _lines_about_trouble(run: Run, state: dict[str, Any]) -> list[Line]:

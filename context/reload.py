@@ -193,12 +193,13 @@ class Reload:
         elsewhere: Elsewhere | None,
         before: str = "",
         keeps_packets: bool = False,
+        branch: str | None = None,
     ) -> str:
         """Return the packet of a session of `client` that starts, or loads again, and note how it gives each artifact.
 
         Notes and another conversation's summary come from `log`, where it can be read; `elsewhere` is about other
-        clones, and `before` is a sentence about what must come first. A client that `keeps_packets` gets the position
-        alone where its conversation has all else.
+        clones, `before` is a sentence about what must come first, and `branch` is the run's by its log. A client that
+        `keeps_packets` gets the position alone where its conversation has all else.
         """
         parts = self.parts()
         keeper = None if has_summaries_in_git else run
@@ -206,7 +207,7 @@ class Reload:
         others = elsewhere.describe(log, client) if elsewhere is not None else []
         first = [sentence for sentence in (before, *self._about_earlier(run, log, client, others)) if sentence]
         on_failure = find_rules_of_failure(self.state, parts)
-        about: Any = {"workflow": self.workflow, "notes": notes}
+        about: Any = {"workflow": self.workflow, "notes": notes, "branch": branch}
         position = render_position(run, self.state, **about, before=first, on_failure=on_failure)
         text, given = packet.pack(
             position,

@@ -229,7 +229,7 @@ class Start(Hook):
     _elsewhere: Elsewhere | None = None  # what the packet says about other clones
     _unsent: str | None = None  # of a run that travels in git refs
     _lacks_artifact = False
-    _own_branch: str | None = None  # of a run whose files are not here, by the log
+    _own_branch: str | None = None  # the run's by its log, where the state does not decide
 
     def answer(self) -> Answer | None:
         """Gather the run's context, record the session's start with it, and return the packet."""
@@ -273,9 +273,11 @@ class Start(Hook):
                 log = recording.view.log
                 recording.say_notices()
                 if carries_refs(self.run.root):
+                    from faber_ledger.context.position import branch_by_log
                     from faber_ledger.runs.sent import describe_unsent
 
                     self._unsent = describe_unsent(self.run, log, is_start=True)
+                    self._own_branch = branch_by_log(self.run, gathered.state, log)
                 if self.run.is_kept and (checkout := arrival["checkout"]) is not None and checkout["branch"]:
                     self._own_branch = log.first_branch(besides=checkout["branch"])
                 packet, loads = self._pack(gathered, problems, arrival, log)
@@ -367,7 +369,7 @@ class Start(Hook):
         limit, room = self.call.limit, settings.packet_budget
         about: Any = {"client": self.call.client, "source": self.call.text("source") or "unknown", "before": before}
         about |= {"has_summaries_in_git": settings.summaries, "elsewhere": self._elsewhere}
-        about["keeps_packets"] = self.call.keeps_packets
+        about |= {"keeps_packets": self.call.keeps_packets, "branch": self._own_branch}
         for _ in range(FITTINGS):
             text = gathered.pack(self.run, log, problems, budget=room, **about)
             if limit is None or (size := len(text.encode())) <= limit:

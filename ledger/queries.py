@@ -20,6 +20,8 @@ HOSTNAME = "json_extract(payload, '$.environment.hostname')"
 PHASE = "json_extract(payload, '$.phase')"
 PAGE = 500
 STARTED = "type = 'session_started'"  # a bound value would not match the partial index
+NEWEST_STARTS = f"SELECT writer, {HOSTNAME} AS machine, max(seq) FROM event WHERE {STARTED} GROUP BY writer"
+CLONES_OF = f"SELECT writer FROM ({NEWEST_STARTS}) WHERE machine IS ?"  # as `Log.machine_of` names each clone's machine
 LATEST_ID = 2**48 / 1000 - 1  # seconds since 1970 that an event's id can hold
 
 Key: TypeAlias = tuple[int, str]
@@ -110,7 +112,8 @@ def _conditions(wanted: EventQuery) -> tuple[str, tuple[object, ...]]:
         found.append((f"type IN ({', '.join('?' * len(wanted.types))})", wanted.types))
     if wanted.machine is not None:
         there = f"SELECT session_id FROM event WHERE {STARTED} AND {HOSTNAME} IS ?"
-        found.append((f"(writer = ? OR session_id IN ({there}))", (wanted.machine, wanted.machine)))
+        alone = f"session_id IS NULL AND writer IN ({CLONES_OF})"
+        found.append((f"(writer = ? OR session_id IN ({there}) OR {alone})", (wanted.machine,) * 3))
     if wanted.phase is not None:
         found.append((f"{PHASE} = ?", (wanted.phase,)))
     if wanted.since is not None:

@@ -18,7 +18,7 @@ from faber_ledger.recording import sessions
 from faber_ledger.recording.call import checkout_after, checkout_at_end, checkout_at_start, read_environment
 from faber_ledger.recording.incoming import find_session
 from faber_ledger.recording.leaving import follow_client
-from faber_ledger.recording.recording import Recording
+from faber_ledger.recording.recording import Recording, record_before_projecting
 from faber_ledger.recording.sessions import infer_start, was_seen_at_work
 from faber_ledger.runs import progress, state_write
 from faber_ledger.runs.active import active_run, check_active_folder, write_active_file
@@ -27,6 +27,7 @@ from faber_ledger.runs.git import branch_of
 from faber_ledger.runs.layouts import new_run
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.progress import PHASES
+from faber_ledger.runs.projecting import reproject
 from faber_ledger.runs.run import EVENTS, RUNS, Run, path_in_clone
 from faber_ledger.runs.seen import SeenClient, seen_client
 
@@ -128,7 +129,15 @@ def activate_run(run: Run, *, at: float, environ: Mapping[str, str], warn: Calla
         _make_events_folder(run)  # git carries no empty folder
     except OSError as error:
         warn(f"the run's folder `events`, which FABER's tools need, cannot be made: {error.strerror}")
-    return _open_session(run, left, at=at, environ=environ, source="run_resume", warn=warn)
+    is_new = _open_session(run, left, at=at, environ=environ, source="run_resume", warn=warn)
+    if is_new or lacks_ledger(run):  # a session's start projects, too
+        return is_new
+    try:
+        record_before_projecting(run, at, warn=warn)
+        reproject(run, rebuild=False, warn=warn)
+    except LedgerError as error:
+        warn(error.message)
+    return False
 
 
 def _make_events_folder(run: Run) -> None:

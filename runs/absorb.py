@@ -202,7 +202,8 @@ def keep_redacted(run: Run, log: Log, rows: list[Row], warn: Callable[[str], Non
     # A redaction by the event's own writer is undone by that writer alone.
     undoable = [row[ID] for row in rows if row[WRITER] == own or found[row[ID]].writer != row[WRITER]]
     if undoable:
-        what += f": `faber-ledger redact --undo EVENT` puts one back, for 30 days; the first is {undoable[0]}"
+        which = f"{len(undoable)} of them, the first of which is " if undoable[1:] else ""
+        what += f"; until 30 days from now `faber-ledger redact --undo EVENT` can restore {which}{undoable[0]}"
     report(run, warn, what, path)
 
 

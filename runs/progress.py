@@ -320,12 +320,21 @@ def words_of_approval(approval: dict[str, Any]) -> str:
 
 def answer_since(state: dict[str, Any]) -> str:
     """Return what the user has answered to a question, if the newest error is not known to be later; else empty."""
-    request, errors = state.get("feedback_request"), state.get("errors")
+    request = state.get("feedback_request")
     asked = request if isinstance(request, dict) else {}
     answer = next((text for name in ANSWERS if (text := text_of_value(asked.get(name)))), "")
-    newest = errors[-1] if isinstance(errors, list) and errors and isinstance(errors[-1], dict) else {}
-    times = [max([seconds_of(one[name]) or 0 for name in one], default=0) for one in (asked, newest)]
-    return answer if times[0] >= times[1] else ""
+    return answer if _newest_time(asked) >= time_of_failure(state) else ""
+
+
+def time_of_failure(state: dict[str, Any]) -> float:
+    """Return when the newest error was noted; 0 if that is not known."""
+    errors = state.get("errors")
+    newest = errors[-1] if isinstance(errors, list) and errors else None
+    return _newest_time(newest) if isinstance(newest, dict) else 0
+
+
+def _newest_time(one: dict[str, Any]) -> float:
+    return max([seconds_of(value) or 0 for value in one.values()], default=0)
 
 
 def what_to_keep(run_id: str, state: dict[str, Any], path: str) -> str:

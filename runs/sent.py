@@ -117,10 +117,13 @@ def describe_unsent(run: Run, log: Log, *, is_start: bool) -> str | None:
     count = log.count_events() - (sent.events if is_there else 0)
     if count <= 0:
         return None
+    events = f"{count} event{'s' if count != 1 else ''}"
+    if is_sending(run.root):
+        return None if is_start else f"{events} on the way to {consent.remote}"
     if is_start:
         ended = "SELECT 1 FROM event WHERE type = 'session_ended' AND id > ? LIMIT 1"
         is_due = sent.problem or log.connection.execute(ended, (event_id(sent.noted_at, bytes(10)),)).fetchone()
-        if not is_due or is_sending(run.root):
+        if not is_due:
             return None
     why = f" ({sent.problem})" if sent.problem else ""
-    return f"{count} event{'s' if count != 1 else ''} not sent to {consent.remote}{why}: `faber-ledger sync` sends them"
+    return f"{events} not sent to {consent.remote}{why}: `faber-ledger sync` sends them"

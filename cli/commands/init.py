@@ -261,10 +261,12 @@ def _lines(
     yield from [git.describe_settings(config)] if config else []
     yield from place_lines(root)
     yield ""
-    yield f"note: summaries of compactions {_summaries_words(root)}"
+    is_shared = any([display_path(change.path, root) in git.FILES for change in changes])
+    if commit or not is_shared:  # what is committed was said where it was written
+        yield f"note: summaries of compactions {_summaries_words(root)}"
     if commit:
         yield f"next: commit {tracking.join_names(commit)}, so that every clone has them"
-    if has_settings:
+    if has_settings and changes[0].action != "unchanged":
         yield "then: start a new session of the client, which reads its settings when it starts"
 
 

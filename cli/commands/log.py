@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     metavar="TYPE",
     help=f"One of {', '.join(EVENT_TYPES)}; may be given several times.",
 )
-@click.option("--machine", metavar="NAME", help="Sessions on one machine: its host name, or its writer id.")
+@click.option("--machine", metavar="NAME", help="Events of one machine: its host name, or its writer id.")
 @click.option("--phase", metavar="PHASE", help="Only events that name this phase.")
 @click.option("--since", type=Time(), metavar="TIME", help="From this time on, for example 2026-01-05T14:30:22Z.")
 @click.option("--until", type=Time(), metavar="TIME", help="Up to this time, its second included.")

@@ -13,6 +13,7 @@ import click
 
 from faber_ledger.cli.reports.loading import look_elsewhere
 from faber_ledger.cli.ui import output
+from faber_ledger.cli.ui.git_words import hint_to_ask
 from faber_ledger.cli.ui.which_run import run_argument, run_to_load, warn_if_kept
 from faber_ledger.context.body import COMMAND_BUDGET
 from faber_ledger.context.position import render_position
@@ -34,6 +35,7 @@ from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.of_work import describe_other_runs
 from faber_ledger.runs.progress import FINISHED, current_phase, current_step
+from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import Run, find_root
 from faber_ledger.runs.settings import read_user_config
 
@@ -107,9 +109,8 @@ def reconstitute(
     more = {"notes": known["notes"], "ledger_summaries": known["summaries"], "findings": journal.findings}
     if has_content:
         workflow, is_over = _find_workflow(meant, state, config["plugin_roots"]), state.get("status") in FINISHED
-        position = render_position(
-            meant, state, workflow=workflow, before=[] if is_over else known["before"], asked_at=now()
-        )
+        about: dict[str, Any] = {"workflow": workflow, "answers": known["notes"], "asked_at": now()}
+        position = render_position(meant, state, before=[] if is_over else known["before"], **about)
         sources: Sources = {"context": context, "state": state, "position": position, "known": known}
         output.tell_lines(render_content(sources, budget=budget, only=only))
     summaries = filter(says_something, [*boxed_lines(context, known), *brief_lines(context, known)])
@@ -123,7 +124,9 @@ def _find_run(run: str | None, log: Callable[[str], None]) -> Run:
     try:
         found = run_to_load(root, run, active_run(root), log, records=True, takes_up=False)
     except RunNotFound as error:
-        raise run_not_found(find_run(root, run or "")) from error
+        lost = run_not_found(find_run(root, run or ""))
+        lost.block += f"\n{hint_to_ask(root)}" if carries_refs(root) else ""
+        raise lost from error
     warn_if_kept(found)
     return found
 

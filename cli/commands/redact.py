@@ -57,7 +57,7 @@ def redact(
     \b
     Git's history still holds what was removed, and so do other clones until they receive the redaction:
     docs/guides/REDACTION.md. Where the ledger travels in a git ref, the ref is replaced at once.
-    What you redact is not set aside. What somebody else redacts is, for 30 days, and --undo puts it back.
+    What you redact is gone. What somebody else redacted, --undo can restore here for 30 days.
     Example: faber-ledger redact 3 --reason "a customer's name"
     Exit codes: 0 done, or done before; 1 a file cannot be read or written, or you declined; 2 wrong usage, or
     what cannot be removed; 3 not confirmed, without a terminal; 10 no such run or event, or no copy of a payload
@@ -83,7 +83,7 @@ def redact(
     if is_new and not yes:
         _confirm(f"Remove the payload of event {plan.target}? No copy of it is kept here.", as_json=as_json)
     outcome = _remove(chosen, name, reason, writer, client)
-    beside, versions = _look_again(chosen, plan, outcome.cleaned), _versions(chosen)
+    beside, versions = _look_again(chosen, plan, outcome.cleaned), _count_versions(chosen, plan.target)
     data |= {"redaction": outcome.id, "rewritten": outcome.rewritten, "removed": outcome.removed, **beside}
     lines = [*_result_lines(chosen, plan, outcome, beside, versions)]
     data["removed_on_server"] = _push(chosen)
@@ -167,10 +167,14 @@ def _clean_files(log: Log, plan: RedactionPlan, places: list[Run]) -> dict[str, 
     A text that other events contain too is not specific to the payload, and stays.
     """
     others = find_other_events(log, plan.texts, [plan.target])
+    event: dict[str, Any] = (
+        dict(recorded["event"]) if (recorded := log.event_beginning(plan.target)) is not None else {}
+    )
+    place = (event.get("phase"), event.get("step"))  # which every event there has
     return {
         "text_cache_removed": remove_text_cache(places[0].root),  # first: if git refuses, nothing was changed
         "scrubbed": scrub(places, plan.texts.difference(others)),
-        "also_in_events": sorted({name for names in others.values() for name in names}),
+        "also_in_events": sorted({name for text, names in others.items() if text not in place for name in names}),
         "common": sorted(others),
     }
 
@@ -183,11 +187,15 @@ def _confirm(question: str, *, as_json: bool) -> None:
         raise Aborted("nothing was removed")
 
 
-def _versions(chosen: Run) -> int | None:
-    """Return how many commits of the code have a version of this ledger; None without git."""
+def _count_versions(chosen: Run, event: str) -> int | None:
+    """Return how many commits of the code have a version of this ledger that has the event; None without git."""
     revisions = ("--exclude=refs/faber-ledger*", "--all")  # the refs of ledgers were looked at before
     listed = run_git("log", *revisions, "--full-history", "--format=%H", "--", chosen.ledger_path, at=chosen.root)
-    return len(listed.stdout.split()) if listed.returncode == 0 else None
+    commits = listed.stdout.decode().split()
+    if not commits:  # `git grep` would search the work tree
+        return 0 if listed.returncode == 0 else None
+    found = run_git("grep", "--text", "--files-with-matches", event, *commits, "--", chosen.ledger_path, at=chosen.root)
+    return len(found.stdout.splitlines())
 
 
 def _result_lines(

@@ -30,10 +30,10 @@ from faber_ledger.ledger.errors import LedgerError, RunNotFound, WorkflowNotFoun
 from faber_ledger.recording.sessions import client_of
 from faber_ledger.recording.start import RunPlan, activate_run, lock_takeover, start_run
 from faber_ledger.runs import state_file, state_write
-from faber_ledger.runs.active import active_run
+from faber_ledger.runs.active import active_run, is_finished
 from faber_ledger.runs.carry import consent_of
 from faber_ledger.runs.clone import lock_run
-from faber_ledger.runs.kept import run_here
+from faber_ledger.runs.kept import run_here, run_ids_here
 from faber_ledger.runs.of_work import describe_other_runs
 from faber_ledger.runs.progress import resume_point
 from faber_ledger.runs.projecting import find_restorable, restore_gone, restore_ignored
@@ -126,7 +126,19 @@ def resume(run: str | None, run_id: str | None, work_id: str | None, yes: bool, 
             raise
     if named is None:
         raise click.UsageError("Give RUN or --work-id.")
+    if work_id is not None and named not in (run, run_id):
+        named = _newest_of_work(root, named, work_id)
     resume_run(named, yes, as_json, url)
+
+
+def _newest_of_work(root: str, named: str, work_id: str) -> str:
+    """Return the run of a work item that only the remote has, if the one here is finished; else name it."""
+    there = find_work_at_remote(root, work_id, warn)
+    if there is None or there in run_ids_here(root):
+        return named
+    chosen, other = (there, named) if is_finished(run_here(root, named)) else (named, there)
+    warn(f"note: {chosen} is meant; the work item {work_id} also has {other}")
+    return chosen
 
 
 @click.command("workflow-run", short_help="Alias of `run start`; --resume: of `run resume`.")
@@ -270,7 +282,10 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
     try:
         wanted = find_restorable(root, text) or match_run(root, text)
     except RunNotFound as error:
-        _add_where_else(error, root)
+        if url is None and find_work_at_remote(root, text, warn) is not None:
+            error.hint = f"{text} is a work item: give it as --work-id {text}"
+        else:
+            _add_where_else(error, root)
         raise
     command = f"/fractary-faber:workflow-run --resume {wanted.run_id} [faber-ledger run resume {wanted.run_id}]"
     warnings: list[str] = []

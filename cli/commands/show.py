@@ -11,8 +11,11 @@ from faber_ledger.cli.reports.show import DESCRIBE
 from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_long
 from faber_ledger.cli.ui.which_event import find_thing
 from faber_ledger.cli.ui.which_run import run_option, run_with_ledger
-from faber_ledger.files.text import escape_lines
+from faber_ledger.files.text import escape_lines, quote_word
 from faber_ledger.ledger.command_errors import NotFound
+from faber_ledger.runs.clone import writer_of
+from faber_ledger.runs.log import read_log
+from faber_ledger.runs.run import Run
 
 
 @click.command("show", short_help="Show everything about one event, session or artifact.")
@@ -25,7 +28,8 @@ def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
     """Show one event (its seq or id), one session (its id, its last part, or its client's id) or one artifact.
 
     \b
-    The beginning of an id is enough. A file's content is found by its digest, also in git's history.
+    The beginning of an id is enough. A file's content is found by its digest, also in git's history, in
+    the clone that loaded it.
     Example: faber-ledger show specification --content
     Exit codes: 0 done; 2 wrong usage; 10 no such run or ledger, nothing or several things with that
     name, or a content that does not exist any more; 12 newer format; 20 the ledger is damaged.
@@ -33,7 +37,7 @@ def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
     chosen = run_with_ledger(run)
     match = find_thing(chosen, what)
     data, lines = DESCRIBE[match.kind](chosen, match.id)
-    text = _content(chosen.root, data) if content else None
+    text = _content(chosen, data) if content else None
     if as_json:
         show(data if text is None else data | {"content": text}, [], as_json=True)
     elif text is None:
@@ -44,16 +48,25 @@ def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
         sys.stdout.buffer.write(text.encode("utf-8", "surrogatepass"))
 
 
-def _content(root: str, data: dict[str, Any]) -> str:
-    """Return what a load gave the agent; raises NotFound if it does not exist any more."""
-    load = data["loads"][-1] if data["kind"] == "artifact" and data["loads"] else data.get("event", {}).get("event")
+def _content(run: Run, data: dict[str, Any]) -> str:
+    """Return what a load gave the agent; raises NotFound if it does not exist any more, or here nobody can tell."""
+    recorded = data.get("event", {})
+    load = data["loads"][-1] if data["kind"] == "artifact" and data["loads"] else recorded.get("event")
     if not load or not isinstance(load.get("sha256"), str) or not isinstance(load.get("source"), str):
         raise click.UsageError("--content needs an artifact that was loaded, or the event of a load")
-    found = find_content(root, load["source"], load["sha256"])
-    if found is None:
+    found = find_content(run.root, load["source"], load["sha256"])
+    if found is not None:
+        return found
+    writer = load.get("writer") or recorded.get("writer")
+    if writer != writer_of(run.root):
+        with read_log(run) as log:
+            machine = log.machine_of(writer) or "another machine"
         raise NotFound(
-            f"the content with the digest {load['sha256']} is neither in {json.dumps(load['source'])} as it is now nor"
-            " in any version that git has of it, nor in a plugin root; a command's answer and a folder are not kept",
-            hint="run it after `git fetch --all`, in the clone that recorded the load: its key made the digest",
+            f"the load was recorded on {machine}, in another clone, and only that clone can find its content",
+            hint=f"run it there; here `git log -p -- {quote_word(load['source'])}` shows the file's versions",
         )
-    return found
+    raise NotFound(
+        f"the content with the digest {load['sha256']} is neither in {json.dumps(load['source'])} as it is now nor"
+        " in any version that git has of it, nor in a plugin root; a command's answer and a folder are not kept",
+        hint="run it after `git fetch --all`",
+    )

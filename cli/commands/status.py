@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +17,8 @@ from faber_ledger.cli.ui.git_words import in_git_data, in_git_line
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import choose_run, run_argument
 from faber_ledger.cli.ui.words import CLIENT, ago, events_shown, plural, publishing_hint
-from faber_ledger.context.position import say_what_stops
+from faber_ledger.context.notes import notes_of
+from faber_ledger.context.position import branch_by_log, say_what_stops
 from faber_ledger.ledger.clock import now, seconds_of, utc_text
 from faber_ledger.ledger.command_errors import NoActiveRun
 from faber_ledger.ledger.disk import FileRefused
@@ -48,6 +49,7 @@ from faber_ledger.runs.sent import NOT_AGREED, Sent, describe_unsent
 from faber_ledger.runs.set_up import SET_UP, lacks_driver
 
 if TYPE_CHECKING:
+    from faber_ledger.context.notes import Note
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.projections.fold import Blocks
 
@@ -79,7 +81,7 @@ def status(run: str | None, as_json: bool) -> None:
         error.hint = hint_at_remote(root) or error.hint
         raise
     if run is None and active.named_too is not None:
-        warn(f"note: the active file names {active.named_too}, but {active.why}")
+        warn(f"note: the active run is {active.run_id}, since {active.why}; the active file names {active.named_too}")
     state = _read_state(meant)
     found, is_set_up = _read_ledger(meant, state), not lacks_driver(root)
     data = _data(meant, state, found) | {"in_git": None, "is_set_up": is_set_up}
@@ -104,7 +106,8 @@ def status(run: str | None, as_json: bool) -> None:
 class Found(NamedTuple):
     """What a run's log says; `missing` counts the events that the published file lacks, `why` says why it does.
 
-    `branch` is a kept run's own by its log, `unsent` what was not sent of a run whose ledger travels in git refs.
+    `branch` is the run's by its log, where the state does not decide, `unsent` what was not sent of a run whose ledger
+    travels in git refs.
     """
 
     log: Summary | None
@@ -114,18 +117,20 @@ class Found(NamedTuple):
     agrees: bool = True
     unsent: str | None = None
     branch: str | None = None
+    notes: Sequence[Note] = ()
 
 
 def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
     if lacks_ledger(run):
         return Found(None, blocks_of(state))
     with read_log(run, warn) as log:
-        found = Found(summarize(log), fold(log.stream()))
+        found = Found(summarize(log), fold(log.stream()), notes=[note for note, _ in notes_of(log)])
         names = {name for (name,) in log.connection.execute("SELECT id FROM event")}
         if carries_refs(run.root):
             found = found._replace(unsent=describe_unsent(run, log, is_start=False) or _unsent_files(run))
-        if run.is_kept and (here := branch_of(run.root)) is not None:
-            found = found._replace(branch=log.first_branch(besides=here))
+        here = branch_of(run.root)
+        kept = log.first_branch(besides=here) if run.is_kept and here is not None else None
+        found = found._replace(branch=kept or branch_by_log(run, state, log))
     if not run.is_kept:
         missing = 0 if carries_refs(run.root) else len(names - event_ids(run.ledger_path))
         found = found._replace(missing=missing, why=why_not_published(run, state, TreeNote(run)))
@@ -186,7 +191,7 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
     yield f"Run: {run.run_id}"
     yield from position_lines(state)
     if state.get("status") not in FINISHED:
-        yield from say_what_stops(run, state)
+        yield from say_what_stops(run, state, found.notes)
     yield from describe_other_runs(run, state)
     if other := _other_branch(run, state, found):
         yield f"Branch: {other}"

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 import click
 
 from faber_ledger.cli.ui import texts
-from faber_ledger.cli.ui.git_words import hint_without_runs, no_runs_text
+from faber_ledger.cli.ui.git_words import hint_to_ask, hint_without_runs, no_runs_text
 from faber_ledger.cli.ui.output import ask_number, tell, warn, warn_of
 from faber_ledger.files.text import escape, quote_word
 from faber_ledger.ledger.command_errors import AmbiguousRun, NoActiveRun, SeveralActiveRuns
@@ -22,6 +22,7 @@ from faber_ledger.runs.kept import not_in_tree, run_here, run_ids_here, runs_her
 from faber_ledger.runs.layouts import find_run, find_runs
 from faber_ledger.runs.log import has_log, lacks_ledger
 from faber_ledger.runs.of_work import is_of_work, runs_of_work, start_of, with_states
+from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import Run, find_root, path_form
 
 R = TypeVar("R")
@@ -260,8 +261,10 @@ def pick_run_id(text: str, known: Sequence[str], hint: str) -> str:
 
 
 def _hint_to_list(root: str) -> str:
-    is_any = bool(run_ids_here(root))
-    return "run `faber-ledger run list` to see the runs of this project" if is_any else no_runs_text(root)
+    if not run_ids_here(root):
+        return no_runs_text(root)
+    elsewhere = f"; {hint_to_ask(root)}" if carries_refs(root) else ""
+    return f"run `faber-ledger run list` to see the runs of this project{elsewhere}"
 
 
 def choose_run(

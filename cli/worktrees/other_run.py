@@ -62,8 +62,8 @@ def other_active_run(root: str, run_id: str) -> OtherRun | None:
 def takeover_lines(new: Successor, other: OtherRun, choices: list[str]) -> list[str]:
     """Return the warning of another active workflow (SPEC, section 5 and Example 4), or one line if that is over."""
     if other.is_over:
-        where = "" if other.is_at_home else ", whose branch is another"
-        return [f"ℹ The active run was {other.run_id} ({other.status}){where}; {new.run_id} takes its place."]
+        where = "" if other.is_at_home else ", on another branch"
+        return [f"ℹ Active until now: {other.run_id} ({other.status}){where}"]
     own = plan_worktree(new.root, new.about)
     return [
         "⚠️  WARNING: Another workflow is active in this worktree",

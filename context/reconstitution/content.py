@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from faber_ledger.context.elsewhere import Elsewhere
-from faber_ledger.context.notes import note_of, summaries_of, words_of_note
+from faber_ledger.context.notes import is_gone, note_of, summaries_of, words_of_note
 from faber_ledger.context.packet import describe_break, start_before
 from faber_ledger.context.reconstitution.faber_files import DECISION_TYPES, Compacted, LedgerFacts, words_of_event
 from faber_ledger.context.reconstitution.journal import list_in_line, text_or_na
@@ -205,7 +205,7 @@ def _note_block(note: Note) -> str:
 
 
 def _summaries(sources: Sources) -> Iterator[str]:
-    """Yield what sessions and compactions came to: the newest whole, then a line for each older session."""
+    """Yield what sessions and compactions came to, newest first: FABER's newest summary and compactions whole."""
     history, known = sources["context"]["session_history"], sources["known"]
     timed: list[tuple[object, str]] = [
         (one["at"], _block(f"[{one['at']}] compaction{f' at {place}' if (place := _place(one)) else ''}:", one["text"]))
@@ -213,15 +213,16 @@ def _summaries(sources: Sources) -> Iterator[str]:
     ]
     if history:
         timed.append((history["latest"].get("timestamp"), _latest_summary(history["latest"])))
-    yield from _by_time(timed)
     for summary in reversed(history["all_summaries"][:-1] if history else []):
         done = "; ".join(summary["accomplished"])
-        yield _block(_head_of_summary(summary), done or "nothing noted")
+        timed.append((summary["timestamp"], _block(_head_of_summary(summary), done or "nothing noted")))
     for session in reversed(known["sessions"][-NEWEST_SESSIONS:]):
         ended = f"ended {session['ended_at']} ({session['end_reason'] or 'unknown'})" if session["ended_at"] else "open"
         completed = ", ".join(session["newly_completed"]) or "no phase"
         machine = session["hostname"] or "unknown"
-        yield _line(f"[{session['started_at']}] session on {machine}, {ended}: completed {completed}")
+        line = _line(f"[{session['started_at']}] session on {machine}, {ended}: completed {completed}")
+        timed.append((session["ended_at"] or session["started_at"], line))
+    yield from _by_time(timed)
 
 
 def _head_of_summary(summary: dict[str, Any]) -> str:
@@ -391,6 +392,7 @@ def _read_starts(run: Run, blocks: Blocks) -> list[Start]:
 
 
 def _read_notes(run: Run) -> list[Note]:
-    """Return all notes of a run, newest first."""
+    """Return all notes of a run that were not redacted, newest first."""
     found = find_events(partial(read_log, run), EventQuery(types=("note_recorded",)), newest_first=True)
-    return sorted([note_of(one) for one in found if is_foldable(one)], key=lambda note: note["at"], reverse=True)
+    notes = [note_of(one) for one in found if is_foldable(one) and not is_gone(one)]
+    return sorted(notes, key=lambda note: note["at"], reverse=True)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Branch(TypedDict):
-    """A branch: its newest ten commits, one line each, and `git diff --stat` against main."""
+    """A branch: its newest ten commits that main lacks, one line each, and `git diff --stat` against main."""
 
     name: str
     commits: list[str]
@@ -224,11 +224,9 @@ def inspect_branch(root: str, name: object, journal: Journal, *, is_finished: bo
         return None
     is_name = isinstance(name, str) and len(name) <= 255 and NAME.fullmatch(name) is not None
     if not is_name or _ask_git(root, ["show-ref", "--verify", "--quiet", f"refs/heads/{name}"]) is None:
-        line = f"ℹ Branch {text_or_na(name)} not found locally (may need to fetch)"
-        if is_finished:
-            journal.info("branch_not_found", line)
+        if is_finished:  # it was merged and deleted
             return None
-        journal.log(line)
+        journal.log(f"ℹ Branch {text_or_na(name)} not found locally (may need to fetch)")
         journal.warn(
             "branch_not_found",
             "Branch not found - continuing without branch details",
@@ -236,12 +234,14 @@ def inspect_branch(root: str, name: object, journal: Journal, *, is_finished: bo
             "Branch may not exist yet (pre-build phase)",
         )
         return None
-    log = _ask_git(root, [*LOG, f"refs/heads/{name}", "--"])
     main = default_ref(root)
+    others = [f"^{main}"] if main and not main.endswith(f"/{name}") else []
+    log = _ask_git(root, [*LOG, f"refs/heads/{name}", *others, "--"])
     diff = _ask_git(root, [*DIFF, f"{main}...refs/heads/{name}", "--"]) if main else None
     commits = log.split("\n") if log else []
     journal.log(f"✓ Branch exists: {name}")
-    journal.log("  Recent commits:")
+    if commits:
+        journal.log("  Recent commits:")
     for commit in commits:
         journal.log(f"    {text_or_na(commit)}")
     if log is None or diff is None:

@@ -23,7 +23,8 @@ def find_work(run: Run, state: dict[str, Any], starts: list[Start]) -> dict[str,
 
     Sessions record the commit at their start: the first is what the work began from. The commits that changed the
     run's files are its own, or the one that they were squashed into; those between them are, too, on both sides of a
-    merge, but not what the default branch has gained since. Commits of the run's files alone are left out.
+    merge, but not what the default branch has gained since. Where a merge brought the branch, all of its second side
+    is the run's, and nothing of other branches. Commits of the run's files alone are left out.
     """
     named = branch_name(state)
     ids = [commit for at, (commit, branch) in enumerate(starts) if at == 0 or branch in (None, named or branch)]
@@ -35,16 +36,29 @@ def find_work(run: Run, state: dict[str, Any], starts: list[Start]) -> dict[str,
     in_tree = find_run(run.root, run.run_id) if run.is_kept else run
     paths = [os.path.relpath(path, run.root) for path in in_tree.tracked_paths]
     of_run = _list(run.root, "--full-history", "--branches", "--remotes", "HEAD", "--", *paths)
-    found = [*of_run]
-    if of_run:
+    brought = _commits_brought(run.root, [*of_run[-1:], *here[-3:]])
+    found = brought or [*of_run]
+    if of_run and not brought:
         main = set(_list(run.root, "--first-parent", default_ref(run.root) or "HEAD", f"^{of_run[-1]}"))
         ends = [commit for commit in of_run[:-1] if commit not in main] + here
         found += _list(run.root, "--ancestry-path", *ends, f"^{of_run[-1]}") if ends else []
-    if here:
+    if here and not brought:
         found += _list(run.root, "--first-parent", *here, f"^{base}" if is_here[0] else "--no-walk")
     changed = _changed_files(run.root, found)
     files = sorted({file for of_commit in changed.values() for file in of_commit})
     return {"commits": list(changed), "files": files, "missing": [tip for tip in tips if tip not in here]}
+
+
+def _commits_brought(root: str, commits: list[str]) -> list[str]:
+    """Return the second side of the merge by which the default branch got the first of these commits that has one."""
+    main = default_ref(root) or "HEAD"
+    for commit in commits:
+        merges = ("--no-max-parents", "--min-parents=2", "--first-parent", "--ancestry-path", "--max-count=-1")
+        for merge in _list(root, *merges, main, f"^{commit}")[-1:]:
+            brought = _list(root, f"{merge}^2", f"^{merge}^1")
+            if any([name.startswith(commit) for name in brought]):
+                return brought
+    return []
 
 
 def _list(root: str, *arguments: str) -> list[str]:

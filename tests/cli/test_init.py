@@ -145,12 +145,14 @@ def test_everything_else_keeps_value_order_and_bytes(project: Project, indent: s
     assert project.settings.read_bytes() == before
 
 
-def test_what_is_committed_is_not_named_to_commit(project: Project) -> None:
-    assert "next: commit" in project.run("init").stdout
-    assert "next: commit" in project.run("init").stdout
+def test_what_was_said_before_the_commit_is_not_said_again(project: Project) -> None:
+    due = ("next: commit", "note: summaries of compactions")
+    for said in (project.run("init").stdout, project.run("init").stdout):
+        assert [words for words in due if words not in said] == []
     project.git("add", "-A")
     project.git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "Set up")
-    assert "next: commit" not in project.run("init").stdout
+    said = project.run("init").stdout
+    assert [words for words in (*due, "then: start a new session") if words in said] == []
 
 
 def test_a_second_init_changes_nothing(project: Project) -> None:

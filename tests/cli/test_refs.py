@@ -13,6 +13,8 @@ from support.command import COMMAND
 from support.layouts import LAYOUTS
 from support.project import usual_state
 
+from faber_ledger.cli.sync.carried import lock_sending
+
 TOKEN, PASSWORD = f"ghp_{'aB3dE6gH9j' * 4}"[:40], "correct-horse-battery"
 FETCHED = "refs/faber-ledger-remotes/origin/"
 
@@ -355,6 +357,9 @@ def test_a_run_that_is_only_at_the_remote_comes_by_name(one: CarriedClone) -> No
     one.add_run("shop-2")
     one.sync()
     two = one.second("two")
+    for words in (["replay", "shop-2"], ["reconstitute", "shop-2"], ["search", "cache", "--run-id", "shop-2"]):
+        assert "`faber-ledger run list --remote`" in two.call(str(COMMAND), *words).stderr
+    assert "7 is a work item: give it as --work-id 7" in two.call(str(COMMAND), "run", "resume", "7").stderr
     two.sync("shop-3", code=10)
     two.sync("shop", code=10)  # two of them
     assert "2 runs" in two.sync("shop-", code=10).stderr
@@ -362,3 +367,21 @@ def test_a_run_that_is_only_at_the_remote_comes_by_name(one: CarriedClone) -> No
     assert (two.root / ".fractary/runs/shop-2/state.json").exists()
     two.origin.root.rename(two.root.parent / "away.git")
     two.sync("shop-1", code=13)
+
+
+def test_a_work_items_run_at_the_remote_is_found_beside_a_finished_one(one: CarriedClone) -> None:
+    one.add_run("shop-1")
+    one.sync()
+    two = one.second("two")
+    two.change(work_id="7", status="completed")
+    done = two.call(str(COMMAND), "run", "resume", "--work-id", "7")
+    assert f"note: shop-1 is meant; the work item 7 also has {RUN}\n" in done.stderr
+    assert (two.root / ".fractary/runs/shop-1/state.json").exists()
+
+
+def test_status_says_what_is_on_the_way(one: CarriedClone) -> None:
+    one.sync()
+    one.work("more")
+    with lock_sending(str(one.root)):
+        assert "events on the way to origin\n" in one.faber("status").stdout
+    assert "events not sent to origin" in one.faber("status").stdout

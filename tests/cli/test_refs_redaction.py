@@ -348,6 +348,8 @@ def test_after_a_switch_the_commits_with_a_ledger_are_named_too(tmp_path: Path) 
     said = redact(project, note_id(project, "it went well"))
     assert "  replaced: the run's ref at origin" in said
     assert "  git still holds 1 commit with an earlier ledger.db" in said
+    add(project, "recorded after that commit")
+    assert "git still holds" not in redact(project, note_id(project, "recorded after that commit"))
     found = verify(project)
     assert "still holds the payload of 1 event redacted by now" in found
     assert f"compared with 1 version in the history of HEAD; 1 version in {REF} here" in found

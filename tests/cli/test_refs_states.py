@@ -131,6 +131,20 @@ def test_a_state_that_git_tracks_is_left_to_git(tmp_path: Path) -> None:
     assert two.state["current_phase"] != "evaluate"
 
 
+def test_a_resumed_run_shows_its_log_at_once(tmp_path: Path) -> None:
+    one = CarriedClone.started(tmp_path / "one")
+    one.sync()
+    one.git("clone", "-q", f"file://{one.origin.root}", "../two")
+    two = CarriedClone(tmp_path / "two")
+    agree(two.root)
+    one.work("after the commit of state.json")
+    one.sync()
+    two.sync()  # which leaves a state.json that this clone has not taken up
+    two.faber("run", "resume", RUN)
+    assert "differs" not in two.faber("status").stdout
+    two.faber("verify")
+
+
 def test_a_change_that_was_left_is_merged_once_git_ignores_the_state(tmp_path: Path) -> None:
     one = CarriedClone.started(tmp_path / "one")
     one.sync()

@@ -140,6 +140,16 @@ def test_a_source_outside_the_project_is_never_read(project: Project) -> None:
         assert "is neither in" in refused(project, f"hostile-{number}", "--content")
 
 
+def test_the_content_of_another_clones_load_is_said_to_be_there(project: Project, tmp_path: Path) -> None:
+    project.deliver("SessionStart.startup.print")
+    project.git("add", "--all")
+    project.git("commit", "--quiet", "-m", "Work")
+    other = project.clone(tmp_path / "other", "desktop")
+    error = refused(other, "orchestration-protocol", "--content")
+    assert f"the load was recorded on {project.hostname}, in another clone" in error
+    assert f"`git log -p -- {PROTOCOL}`" in error
+
+
 def test_an_event_names_the_machine_of_its_clone(project: Project) -> None:
     project.deliver("SessionStart.startup.print")
     assert f", on {project.hostname}" in project.faber("show", "1").stdout

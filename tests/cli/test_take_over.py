@@ -179,7 +179,7 @@ def test_on_another_branch_the_active_run_is_only_named(project: Project) -> Non
     project.git("checkout", "--quiet", "-b", "feature/2")
     done = project.faber("run", "start", "--work-id", "2")
     assert (done.returncode, WARNING in done.stdout) == (0, False), done.stderr
-    assert f"ℹ The active run was {first} (in_progress), whose branch is another" in done.stdout
+    assert f"ℹ Active until now: {first} (in_progress), on another branch\n" in done.stdout
 
 
 # A run that only a scan finds

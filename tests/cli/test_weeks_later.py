@@ -121,6 +121,7 @@ def test_the_whole_answer_has_no_warning_of_what_is_over(colleague: Project) -> 
     assert "Two phones show one list." in done.stdout
     assert "at each start of a session" not in done.stdout
     assert "ask where it is" not in done.stdout
+    assert "not found locally" not in done.stdout
 
 
 def test_a_second_run_of_the_work_item_names_the_first(colleague: Project, tmp_path: Path) -> None:

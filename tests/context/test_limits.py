@@ -87,7 +87,7 @@ def test_a_large_state_shows_its_phase_and_the_newest_entries(project: Project) 
     text = packet(project)
     assert '"build":{"status":"in_progress"' in text
     assert "build-39" in text
-    assert '"phases":{"frame":"completed",' in text
+    assert '"phases":{"frame":{"status":"completed"},' in text
     assert "frame-step-0" not in text
     assert "error-799 " in text
     assert "error-0 " not in text

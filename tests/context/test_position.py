@@ -35,7 +35,7 @@ PROMPT = (
 CLIENTS = count()
 HEAD = f"""# FABER run {RUN}
 
-faber-ledger gives you this at each start of a session, also after a compaction.
+faber-ledger gives you this at each start of a session.
 
 """
 
@@ -221,6 +221,17 @@ def test_a_step_that_failed_three_times_is_the_users_to_try(project: Project, co
     assert (0 < said.find(stop) < said.index("\nWhat to do")) == stops
 
 
+@pytest.mark.parametrize(("failed_at", "is_named"), [("2026-01-05T14:30:22Z", True), ("2099-01-05T14:30:22Z", False)])
+def test_a_note_since_the_last_failure_may_be_the_answer(project: Project, failed_at: str, is_named: bool) -> None:
+    error = {"phase": "build", "step": "implement", "error": "red", "timestamp": failed_at}
+    assert project.faber("note", "add", "the user answered: use a fake clock").returncode == 0
+    said = position_in(project, current_step="implement", errors=[error] * 3)
+    answer = "try it again, unless a note since then has the answer (the user answered: use a fake clock).\n"
+    for text in (said, project.faber("status").stdout, project.faber("reconstitute").stdout):
+        assert "This step has failed 3 times: stop, and ask the user before you try it again" in text
+        assert (answer in text) == is_named
+
+
 @pytest.mark.parametrize(
     ("entries", "is_granted"),
     [
@@ -310,6 +321,18 @@ def test_the_branch_is_compared_with_what_is_checked_out(project: Project, named
     assert f"\nBranch: {named}{said}" in position_in(project, artifacts={"branch": named})
     project.git("checkout", "-q", "--detach")
     assert f"\nBranch: {named}, but it is not checked out here" in position_in(project)
+
+
+def test_the_logs_branch_counts_where_the_state_names_none(project: Project) -> None:
+    project.write(".fractary/faber/ledger.json", '{"carry": "refs"}')
+    project.git("switch", "--quiet", "--create", "feature/258")
+    project.deliver("SessionStart.startup.print", client="first")
+    project.git("switch", "--quiet", "main")
+    line = (
+        "Branch: feature/258, but `main` is checked out here: run `git switch feature/258` before you change anything"
+    )
+    assert f"\n{line}\n" in (project.deliver("SessionStart.startup.print", client="second").packet or "")
+    assert "\nBranch: feature/258, but main is checked out here\n" in project.faber("status").stdout
 
 
 def test_a_command_is_given_only_where_it_leads_to_the_branch(project: Project) -> None:

@@ -136,7 +136,6 @@ def test_the_text_has_the_content_and_the_most_important_first(project: Project)
         "- Wrote the view",
         "phase-2",
         "- [2025-12-01T18:00:00Z] session, phase-1 completed: Wrote the model\n",
-        "] session on dev-machine-1, ended ",
         "\n## Events",
         "- [2025-12-06T18:02:00Z] step_error at build:implement: tests failed: 3\n",
         "\n## Comments",
@@ -155,6 +154,8 @@ def test_the_text_has_the_content_and_the_most_important_first(project: Project)
     places = [text.find(piece) for piece in in_order]
     assert -1 not in places, in_order[places.index(-1)]
     assert places == sorted(places)
+    of_session = text.find("] session on dev-machine-1, ended ")  # later than FABER's summaries
+    assert text.index("## What earlier sessions came to") < of_session < text.index("Context notes: Auth is special")
     for once in ("Leave billing alone.", "Approve the design?"):
         assert text.count(once) == 1
     assert text.count("No cache") == text.count("Use tokens") == 1
@@ -319,6 +320,12 @@ def test_a_merged_branch_that_is_gone_has_its_commits_and_files(project: Project
     commit("later.py")
     project.git("merge", "--quiet", "--no-ff", "-m", "Merge", BRANCH)
     project.git("branch", "--quiet", "--delete", BRANCH)
+    project.git("switch", "--quiet", "--create", "another-runs")
+    commit("of-another-run.py")
+    project.change_state(updated_at="2027-01-01T00:00:00Z")
+    project.git("commit", "--quiet", "--all", "-m", "Change this run's state, too")
+    project.git("switch", "--quiet", "main")
+    project.git("merge", "--quiet", "--no-ff", "-m", "Merge the other", "another-runs")
     found = only(project, "branch")[2:]
     assert found[:6] == [
         f"- Name: {BRANCH}",

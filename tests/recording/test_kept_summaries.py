@@ -13,7 +13,6 @@ from support.project import PROTOCOL, RUN, Project
 from support.summaries import HEAD, ME, OTHER, POST, STARTUP, compacted, packet
 
 from faber_ledger.cli.setup.project import QUESTION
-from faber_ledger.runs.settings import project_settings
 
 ASKED = QUESTION.format(travel="committed")
 SETTING = ".fractary/faber/ledger.json"
