@@ -15,7 +15,7 @@ from faber_ledger.ledger.encoding import sha256
 from faber_ledger.ledger.errors import Locked, NotWritable
 from faber_ledger.runs.git import read_setting
 from faber_ledger.runs.publish import meant_carry
-from faber_ledger.runs.run import CONSENT, TREE, common_directory, path_in_clone
+from faber_ledger.runs.run import CONSENT, TREE, common_directory, main_root, path_in_clone
 from faber_ledger.runs.tree_note import Note
 
 LOCK = "sending.lock"  # of the clone's one process that sends
@@ -68,8 +68,10 @@ def digest_of_url(root: str, remote: str) -> str:
 def start_sending(root: str) -> bool:
     """Start the clone's one process that sends, detached, unless `init` or a CI system wants none; never raises.
 
-    Return whether it was started. It waits for one that is at work, so that it sends what was recorded since.
+    Return whether it was started. It waits for one that is at work, so that it sends what was recorded since. It works
+    in the main work tree, since others are removed.
     """
+    root = next(filter(sender_of, [main_root(root), root]), root)
     consent = sender_of(root)
     if consent is None or not consent.is_automatic or os.environ.get("CI", "") not in ("", "false", "0"):
         return False

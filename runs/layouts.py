@@ -23,6 +23,7 @@ from faber_ledger.runs.run import (
     path_form,
     private_folder_of,
 )
+from faber_ledger.runs.tree_note import sent_path, tree_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -143,28 +144,44 @@ def private_run_id(folder: str) -> str | None:
 
 
 def keep_place(run: Run) -> None:
-    """Note where the run is in the project, and its id: it is brought back there. Raises OSError."""
-    path = os.path.join(run.private_folder, PLACE)
-    content = f"{run.shown(run.state_path)}\n{run.run_id}\n".encode("utf-8", "surrogateescape")
+    """Note where the run is in the project, its id, and this work tree: it is brought back there. Raises OSError.
+
+    A work tree that goes on with another's files, as after a move, has in common with the remote what that had.
+    """
+    path, tree = os.path.join(run.private_folder, PLACE), tree_name(run)
+    content = f"{run.shown(run.state_path)}\n{run.run_id}\n{tree}\n".encode("utf-8", "surrogateescape")
     try:
-        if read_regular(path, LONGEST_PATH) == content:
-            return
+        before = read_regular(path, LONGEST_PATH)
     except (FileRefused, OSError):
-        pass  # not written yet
+        before = b""  # not written yet
+    if before == content:
+        return
+    writer = copy_writer(run)
     disk.put(path, content, mode=disk.OWN, durable=False, locked=False)
+    try:
+        os.link(sent_path(run, writer), sent_path(run, tree))
+    except OSError:
+        pass  # there is none, or this work tree has exchanged the run itself
 
 
-def _read_place(root: str, name: str) -> tuple[str, str] | None:
-    """Return the path of the state that this clone recorded a run with, and the run's id; None if it recorded none."""
+def copy_writer(run: Run) -> str:
+    """Return the name of the work tree that wrote the copy of a run's state last; empty if none is noted."""
+    place = _read_place_in(run.private_folder)
+    return place[2] if place is not None else ""
+
+
+def _read_place(root: str, name: str) -> tuple[str, str, str] | None:
+    """Return the lines that `keep_place` noted of a run: path of the state, id, work tree; None if it noted none."""
     return _read_place_in(private_folder_of(root, name))
 
 
-def _read_place_in(folder: str) -> tuple[str, str] | None:
+def _read_place_in(folder: str) -> tuple[str, str, str] | None:
     try:
-        state, run_id = read_regular(os.path.join(folder, PLACE), LONGEST_PATH).decode().splitlines()
+        lines = read_regular(os.path.join(folder, PLACE), LONGEST_PATH).decode().splitlines()
+        state, run_id, tree = [*lines, ""][:3]
     except (FileRefused, OSError, ValueError):
         return None
-    return state, run_id
+    return state, run_id, tree
 
 
 def _other_form(name: str) -> str:

@@ -7,7 +7,8 @@ import os
 from contextlib import suppress
 from typing import NamedTuple
 
-from faber_ledger.ledger import BACKUP_ENDING
+from faber_ledger.ledger import BACKUP_ENDING, disk
+from faber_ledger.ledger.disk import FileRefused, folder_around, read_regular
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, NotWritable, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.log import Log
@@ -16,12 +17,13 @@ from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.copies import read_state_in_head
 from faber_ledger.runs.git_query import GitQuery
-from faber_ledger.runs.layouts import find_run
+from faber_ledger.runs.layouts import copy_writer, find_run
 from faber_ledger.runs.log import has_log, lacks_ledger, open_run_log
 from faber_ledger.runs.old_copies import remove_old_copies
 from faber_ledger.runs.publish import why_not_published
 from faber_ledger.runs.run import is_run_id
-from faber_ledger.runs.state_file import read_state_copy
+from faber_ledger.runs.state_file import LARGEST_METADATA, metadata_copy_path, read_state_copy
+from faber_ledger.runs.tree_note import LARGEST, sent_path, tree_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -144,6 +146,7 @@ def _write_missing(run: Run, opened: RunLog, defaults: dict[str, str], warn: Cal
     blocks = fold_checked(opened.log)
     found = next(read_older_states(run), None)
     unknown: list[str] = []
+    _restore_from_copies(run, has_state=found is not None and found[0] == COPY)
     if found is None:
         known = {**known_members(opened.log, run), **defaults}
         unknown = [name for name in ("workflow_id", "work_id", "current_phase", *NEVER_KNOWN) if name not in known]
@@ -154,6 +157,23 @@ def _write_missing(run: Run, opened: RunLog, defaults: dict[str, str], warn: Cal
     if found is not None and found[1].value.get("status") in progress.FINISHED:
         state_write.remove_backup(run)
     return Reprojection(None if found is None else found[0], is_changed=True, unknown=unknown)
+
+
+def _restore_from_copies(run: Run, *, has_state: bool) -> None:
+    """Write a missing metadata.json from the clone's copy, if there is one that can be written.
+
+    What this work tree has in common with the remote is then what the one had that wrote the copies, if it has the
+    state from there, too.
+    """
+    ours, writers = sent_path(run, tree_name(run)), sent_path(run, copy_writer(run))
+    with suppress(FileRefused, OSError):
+        if has_state and ours != writers:
+            disk.put(ours, read_regular(writers, LARGEST), mode=disk.OWN, durable=False, locked=False)
+    with suppress(FileRefused, OSError):
+        if not os.path.lexists(run.metadata_path) and folder_around(run.own_directory, [run.root]) is not None:
+            content = read_regular(metadata_copy_path(run), LARGEST_METADATA)
+            os.makedirs(run.own_directory, exist_ok=True)
+            disk.put(run.metadata_path, content)
 
 
 def read_older_states(run: Run) -> Iterator[OldState]:
@@ -263,6 +283,13 @@ def restore_gone(root: str, named: str, warn: Callable[[str], None]) -> None:
     run = find_restorable(root, named)
     if run is not None:
         restore_missing(run, f"the run {run.run_id} was gone and is brought back from this clone's log", warn)
+
+
+def restore_copy(root: str, named: str, warn: Callable[[str], None]) -> None:
+    """Write the state of a run that the work tree lacks from this clone's copy, if there is one."""
+    run = find_restorable(root, named)
+    if run is not None and next(_parse_old(run, COPY, read_state_copy(run)), None) is not None:
+        restore_gone(root, named, warn)
 
 
 def restore_ignored(run: Run, warn: Callable[[str], None]) -> None:

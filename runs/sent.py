@@ -7,19 +7,20 @@ import os
 from faber_ledger.ledger.clock import event_id
 from faber_ledger.ledger.log import Log
 from faber_ledger.runs.carry import AGREE_AGAIN, consent_of, is_sending
+from faber_ledger.runs.layouts import copy_writer
 from faber_ledger.runs.run import Run
-from faber_ledger.runs.tree_note import Note, shape_of, tree_name
+from faber_ledger.runs.tree_note import Note, sent_path, shape_of, tree_name
 
 SENT = "sent.json"
 NOT_AGREED = "nothing of this run leaves this clone: `faber-ledger init --carry refs` sends it"
 
 
 class SentState(Note):
-    """What a work tree has in common with the remote of a run's state.
+    """What a work tree has in common with the remote of a run's files; of a kept run, the one that wrote its copies.
 
     `digest` is that of the state that it last sent or took, `base` the commit that has it, and `seen` the last commit
-    whose state was compared with the one here. `state` tells the file as it was when the remote had it. `metadata` and
-    `metadata_file` are the digest and the file of the metadata.json that was last exchanged.
+    whose state was compared with the one here. `state` tells the file as it was when the remote had it. `metadata`,
+    `metadata_base` and `metadata_file` are digest, commit and file of the metadata.json that was last exchanged.
     """
 
     digest: str = ""
@@ -27,10 +28,11 @@ class SentState(Note):
     seen: str = ""
     state: list[int] | None = None
     metadata: str = ""
+    metadata_base: str = ""
     metadata_file: list[int] | None = None
 
     def __init__(self, run: Run) -> None:
-        super().__init__(os.path.join(run.private_folder, f"sent-{tree_name(run)}.json"))
+        super().__init__(sent_path(run, copy_writer(run) if run.is_kept else tree_name(run)))
 
     def note_files(self, run: Run) -> None:
         """Note that the remote has the files of this work tree as they are now."""

@@ -89,6 +89,11 @@ def shape_of(file: int | str) -> list[int] | None:
     return [found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
 
 
+def sent_path(run: Run, tree: str) -> str:
+    """Return the path of the note of what a work tree has in common with the remote of a run (`sent.py`)."""
+    return os.path.join(run.private_folder, f"sent-{tree}.json")
+
+
 def tree_name(run: Run) -> str:
     """Return what tells the notes of a clone's work trees apart."""
     if run.is_kept:

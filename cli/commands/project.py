@@ -49,7 +49,7 @@ def _project_run(run: Run, *, rebuild: bool, restore: bool) -> dict[str, Any]:
     missing = not os.path.lexists(run.state_path)
     if restore:
         used, has_events = restore_backup(run, warn=say)
-        note_restored(run, is_copy=False)
+        note_restored(run)
         if has_events:
             record_before_projecting(run, now(), warn=say)
             reproject(run, rebuild=True, warn=say)
@@ -58,7 +58,8 @@ def _project_run(run: Run, *, rebuild: bool, restore: bool) -> dict[str, Any]:
     record_before_projecting(run, now(), warn=say)
     result = reproject(run, rebuild=rebuild, warn=say, defaults={})
     if result.source is not None:
-        note_restored(run, is_copy=result.source == COPY)
+        if result.source != COPY:
+            note_restored(run)
         return {"run_id": run.run_id, "outcome": "restored", "backup": result.source, "projected": True}
     if missing:
         return {"run_id": run.run_id, "outcome": "made", "unknown": result.unknown}

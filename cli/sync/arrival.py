@@ -19,6 +19,7 @@ from faber_ledger.runs.carry import AGREE_AGAIN, consent_of, sender_of
 from faber_ledger.runs.git import project_key, work_tree_of
 from faber_ledger.runs.kept import runs_here
 from faber_ledger.runs.log import read_log
+from faber_ledger.runs.projecting import restore_copy
 from faber_ledger.runs.run import Run, is_run_id, path_form
 from faber_ledger.runs.sent import Sent, SentState
 from faber_ledger.runs.state_file import read_state
@@ -112,6 +113,7 @@ def bring_runs(remote: Remote, root: str, wanted: list[RemoteRun], warn: Warn) -
         for one, commit in zip(wanted, commits, strict=True):
             run = place_of(root, one.run_id, commit)
             try:
+                restore_copy(root, one.run_id, warn)  # so that what was not sent is merged
                 absorb_commit(run, commit, remote.name, warn)
             except (LedgerError, OSError, sqlite3.Error, RecursionError) as error:
                 if len(wanted) == 1:
@@ -141,7 +143,7 @@ def _write_missing(run: Run, files: dict[str, str], warn: Warn) -> None:
                 os.makedirs(os.path.dirname(path), exist_ok=True)
                 disk.put(path, text.encode())
                 here = SentState(run)
-                here.metadata = digest_of_metadata(text.encode())
+                here.metadata, here.metadata_base = digest_of_metadata(text.encode()), Sent(run).commit
                 here.save()
         except (LedgerError, OSError, ValueError, RecursionError) as error:
             warn(f"{run.run_id}: the {name} of its ref cannot be used: {error}")

@@ -28,7 +28,7 @@ from faber_ledger.cli.sync.refs import (
     ref_name,
     write,
 )
-from faber_ledger.cli.sync.versions import digest_of, due_files, files_to_send, message_of, time_of
+from faber_ledger.cli.sync.versions import digest_of, digest_of_metadata, due_files, files_to_send, message_of, time_of
 from faber_ledger.cli.ui.words import events_shown, plural
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import GitFailed, ServerRefused, ServerUnavailable
@@ -40,13 +40,12 @@ from faber_ledger.recording.recording import drain_waiting
 from faber_ledger.recording.server_state import content_of
 from faber_ledger.runs.carry import LOCK
 from faber_ledger.runs.clone import lock_run, make_below
-from faber_ledger.runs.copies import runs_in_other_work_trees
+from faber_ledger.runs.kept import run_with_files
 from faber_ledger.runs.log import lacks_ledger, open_run_log
 from faber_ledger.runs.run import Run, clone_folder, path_in_clone
-from faber_ledger.runs.sent import Sent, SentState
+from faber_ledger.runs.sent import Sent
 from faber_ledger.runs.state_file import parse_state, read_state
 from faber_ledger.runs.state_write import refresh_copy
-from faber_ledger.runs.tree_note import shape_of
 
 ROUNDS = 5  # of fetching and sending, where other clones are faster
 LOCK_SECONDS = 60.0
@@ -67,8 +66,9 @@ class Carried:
     was, and `may_purge` whether a redacted payload there is to be removed.
     """
 
-    def __init__(self, run: Run) -> None:
-        self.run = run
+    def __init__(self, root: str, run_id: str) -> None:
+        self._root = root
+        self.run = run_with_files(root, run_id)
         self.fetched = self.sent = self.waiting = 0
         self.why: str | None = None
         self.hint: str | None = None
@@ -78,6 +78,11 @@ class Carried:
         self.due: list[str] = []
         self.has_metadata = False
         self.may_purge = True
+
+    def find_files(self) -> Run:
+        """Return the run where its files are now: its folder, or work tree, may have been removed meanwhile."""
+        self.run = run_with_files(self._root, self.run.run_id)
+        return self.run
 
     def fail(self, error: Exception | str) -> None:
         """Note why the run was not sent, and the exit code."""
@@ -140,7 +145,7 @@ def exchange_refs(
     the remote is sent only if it `is_named`. Raises ServerUnavailable where git fails, as where the remote does not
     answer, and Locked.
     """
-    found = {ref_name(run.run_id): Carried(run) for run in runs}
+    found = {ref_name(run.run_id): Carried(root, run.run_id) for run in runs}
     with lock_sending(root):
         try:
             on_begin()
@@ -152,6 +157,8 @@ def exchange_refs(
                 there = remote.heads()
                 left = _absorb_all(remote, left, there, warn)
                 left = _send_all(remote, left, there, warn, is_named=is_named) if sends else {}
+                # What failed because the run's folder was removed meanwhile is done again with the clone's copies.
+                left |= {name: one for name, one in found.items() if one.why and not os.path.isdir(one.run.directory)}
                 if not left:
                     break
         except (GitFailed, TimeIsUp) as error:
@@ -203,7 +210,8 @@ def _absorb_all(remote: Remote, runs: dict[str, Carried], there: dict[str, str],
     wanted = []
     for name, one in runs.items():
         sent = Sent(one.run)
-        is_compared = one.run.is_kept or not os.path.lexists(one.run.state_path) or sent.here.seen == there.get(name)
+        is_same = sent.here.has_files_of(one.run) if one.run.is_kept else not os.path.lexists(one.run.state_path)
+        is_compared = is_same or sent.here.seen == there.get(name)
         if name in there and not (sent.commit == there[name] and is_compared):
             wanted.append(name)
     new = _fetch(remote, runs, wanted)
@@ -247,11 +255,12 @@ def _fetch(remote: Remote, runs: dict[str, Carried], names: list[str]) -> list[s
 
 
 class Prepared(NamedTuple):
-    """A version to send, and what the run's note says once the remote has it; whether its state is that of here."""
+    """A version to send, and what the run's note says once the remote has it; which of its files are those of here."""
 
     version: Version
     sent: Sent
     has_our_state: bool
+    has_our_metadata: bool
 
 
 def _send_all(
@@ -304,7 +313,8 @@ def _prepare(remote: Remote, one: Carried, parent: str, folder: str, warn: Warn,
 
     The ledger is a copy, made in `folder` while nobody writes.
     """
-    run, sent = one.run, Sent(one.run)
+    run = one.find_files()
+    sent = Sent(run)
     if sent.is_forgotten and not is_named and sent.commit and not parent:
         sent.commit = ""  # another clone had sent it again, and it was deleted again
         sent.save()
@@ -326,11 +336,13 @@ def _prepare(remote: Remote, one: Carried, parent: str, folder: str, warn: Warn,
         sent.note_files(run)
         sent.noted_at = now()
         shutil.copyfile(run.log_path, path)
-        state, files = files_to_send(remote, run, sent, parent)
+        state, metadata = files_to_send(remote, run, sent, parent)
         with suppress(LedgerError):
             refresh_copy(run, read_state(run), warn)  # so that no copy is older than what was exchanged
         message, blocks = message_of(run, state, log), dict(fold(log.stream()))
-    files[LEDGER] = path
+    files: dict[str, str | bytes] = {LEDGER: path}
+    if metadata is not None:
+        files[METADATA] = metadata
     if state:
         files[STATE] = parse_state(run, content_of(state).encode()).with_members(blocks).encode()
     one.was_lost = bool(sent.commit) and not parent and sent.remote == remote.name
@@ -338,7 +350,8 @@ def _prepare(remote: Remote, one: Carried, parent: str, folder: str, warn: Warn,
     sent.remote, sent.heads, sent.events, sent.updated_at = remote.name, heads, events, time_of(state)
     history = "" if sent.must_purge else parent
     version = Version(ref_name(run.run_id), files, message, history, int(now()))
-    return Prepared(version, sent, bool(state) and sent.here.digest == digest_of(state))
+    has_our_metadata = sent.here.metadata == digest_of_metadata(metadata or b"")
+    return Prepared(version, sent, bool(state) and sent.here.digest == digest_of(state), has_our_metadata)
 
 
 def _note_pushed(one: Carried, prepared: Prepared, commit: str, pushed: Pushed, remote: Remote, warn: Warn) -> bool:
@@ -364,24 +377,9 @@ def _note_pushed(one: Carried, prepared: Prepared, commit: str, pushed: Pushed, 
     sent.commit, sent.at, sent.problem = commit, now(), ""
     if prepared.has_our_state:
         sent.note_shared(sent.here.digest)
-        _note_in_other_trees(one.run, sent.here)
+    if prepared.has_our_metadata:
+        sent.here.metadata_base = commit
     sent.is_forgotten = False
     sent.save(is_purged=sent.must_purge)
     one.has_sent, one.why, one.code = True, None, 0
     return False
-
-
-def _note_in_other_trees(run: Run, here: SentState) -> None:
-    """Note what was sent of a state in the other work trees of the clone that have it, too.
-
-    A kept copy is of the only one that has the run's state, which may have changed it since.
-    """
-    with suppress(LedgerError, RecursionError):
-        others = [one for one in runs_in_other_work_trees(run) if os.path.lexists(one.state_path)]
-        for other in others:
-            there, shape = SentState(other), shape_of(other.state_path)
-            is_same = digest_of(read_state(other).value) == here.digest
-            if is_same or (run.is_kept and others == [other]):
-                there.digest, there.base, there.seen = here.digest, here.base, here.seen
-                there.state = shape if is_same else None
-                there.save()

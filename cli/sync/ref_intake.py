@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -144,7 +145,8 @@ def _usable_state(run: Run, path: str | None, remote: str, warn: Warn) -> dict[s
 def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], remote: str, warn: Warn) -> str:
     """Replace a state that git does not track by the ref's if only that has changed, or by the merge of both.
 
-    Changed means: since the state that both had. What cannot be taken now is not `seen`, and is tried again.
+    Changed means: since the state that both had. What cannot be taken now is not `seen`, and is tried again. A kept
+    run's copy that has not changed stays: a file that comes back is still compared with what its work tree had.
 
     Return what the state is then, empty if ours stays.
     """
@@ -154,28 +156,26 @@ def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], remote: str, warn:
     if others == sent.here.digest:
         sent.note_shared(others)
         return ""
-    if run.is_kept:
-        return ""
     words = ", ".join([str(one) for one in (theirs.get("status"), current_phase(theirs)) if one])
     try:
         ours = read_state(run).value
         found = digest_of(ours)
         if found == others:
             sent.note_shared(others)
-        elif is_tracked(run.state_path) is not False:
+        elif not run.is_kept and is_tracked(run.state_path) is not False:
             sent.here.seen = sent.commit
             if time_of(theirs) >= time_of(ours):
                 warn(f"{run.run_id}: the state at {remote} is newer ({words}) than the one here, which git tracks")
         elif not _is_unchanged(run, sent, STATE, found, sent.here.digest):
             return _merge_state(run, sent, ours, theirs, warn)
-        else:
+        elif not run.is_kept:
             with read_log(run) as log:
                 if replace_state(run, content_of(theirs), content_of(ours), log, warn):
                     sent.note_shared(others)
                     sent.note_state(run)
                     return words or "without a status"
     except LedgerError as error:
-        if sent.here.digest:
+        if sent.here.digest and os.path.lexists(run.state_path):
             warn(f"{run.run_id}: the state at {remote} ({words}) is taken by a later sync: {error.message}")
     except RecursionError:
         pass  # our blocks are all that changes
@@ -208,19 +208,23 @@ def _take_metadata(run: Run, sent: Sent, path: str | None, remote: str, warn: Wa
     largest = LARGEST[METADATA]
     theirs = metadata_content(read_or_empty(path, largest)) if path is not None else None
     found, others = digest_of_metadata(read_or_empty(run.metadata_path, largest)), digest_of_metadata(theirs or b"")
-    if run.is_kept or theirs is None or not found:
-        return False
     noted = sent.here.metadata
+    if others == noted:
+        sent.here.metadata_base = sent.commit
+    if theirs is None or not found:
+        return False
     is_new = others not in (found, noted)
     is_ours = is_new and not _is_unchanged(run, sent, METADATA, found, noted)
     if is_ours:
         what = "both sides changed it" if noted else f"it differs from the one at {remote}"
         report(run, warn, f"{run.run_id}: metadata.json: {what}: ours is used")
     elif is_new and (
-        is_tracked(run.metadata_path) is not False or folder_around(run.own_directory, [run.root]) is None
+        run.is_kept
+        or is_tracked(run.metadata_path) is not False
+        or folder_around(run.own_directory, [run.root]) is None
     ):
-        return False  # it is git's, or behind a link that leads out of the project: the ref's goes on in the ref
+        return False  # not here, git's, or behind a link that leads out of the project: the ref's goes on in the ref
     elif is_new:
         disk.put(run.metadata_path, theirs)
-    sent.here.metadata = others
+    sent.here.metadata, sent.here.metadata_base = others, sent.commit
     return is_new and not is_ours
