@@ -6,7 +6,7 @@ import os
 
 from faber_ledger.ledger.clock import event_id
 from faber_ledger.ledger.log import Log
-from faber_ledger.runs.carry import AGREE_AGAIN, consent_of, is_sending
+from faber_ledger.runs.carry import consent_of, is_sending
 from faber_ledger.runs.layouts import copy_writer
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.tree_note import Note, sent_path, shape_of, tree_name
@@ -108,8 +108,6 @@ def describe_unsent(run: Run, log: Log, *, is_start: bool) -> str | None:
     consent = consent_of(run.root)
     if consent is None:
         return NOT_AGREED
-    if consent.is_moved:
-        return f"the URL of {consent.remote} is not the one that was agreed to: {AGREE_AGAIN} agrees to it"
     sent = Sent(run)
     is_there = sent.remote == consent.remote
     if sent.is_forgotten:

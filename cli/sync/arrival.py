@@ -15,7 +15,7 @@ from faber_ledger.ledger.command_errors import AmbiguousRun, GitFailed, ServerUn
 from faber_ledger.ledger.encoding import loads
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.server_state import write_missing_state
-from faber_ledger.runs.carry import AGREE_AGAIN, consent_of, sender_of
+from faber_ledger.runs.carry import sender_of
 from faber_ledger.runs.git import project_key, work_tree_of
 from faber_ledger.runs.kept import runs_here
 from faber_ledger.runs.log import read_log
@@ -42,16 +42,14 @@ class RemoteRun(NamedTuple):
 def remote_of(root: str, *, is_quiet: bool = False) -> Remote | None:
     """Return the remote that this clone exchanges its ledgers with; None if it does not."""
     consent, tree = sender_of(root), work_tree_of(root)
-    return Remote(tree.top, consent.remote, is_quiet=is_quiet) if consent is not None and tree is not None else None
+    if consent is None or tree is None:
+        return None
+    return Remote(tree.top, consent.remote, consent.url, is_quiet=is_quiet)
 
 
 def required_remote(root: str) -> Remote:
     """Return the remote that this clone exchanges its ledgers with; raises LedgerError if it does not."""
     remote = remote_of(root)
-    consent = consent_of(root)
-    if consent is not None and consent.is_moved:
-        what = f"the URL of {consent.remote} is not the one that this clone has agreed to send its ledgers to"
-        raise LedgerError(what, hint=f"run {AGREE_AGAIN} to agree to it")
     if remote is None:
         raise LedgerError(
             "this clone exchanges no ledgers with a remote", hint="run `faber-ledger init --carry refs` to agree to it"
