@@ -15,6 +15,7 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import progress
 from faber_ledger.runs.active import Here
 from faber_ledger.runs.git import REMOTES, commit_of, default_ref, is_git_at_work, named_commit, work_tree_of
+from faber_ledger.runs.git_query import index_of
 from faber_ledger.runs.run import CARRY, CONSENT, PROJECT_FILE, REFS, TREE, clone_folder
 from faber_ledger.runs.tree_note import NEWER, TreeNote, shape_of
 
@@ -54,7 +55,7 @@ def why_not_published(
     tree = work_tree_of(run.root)
     if tree is None:
         return None
-    is_commit = "GIT_INDEX_FILE" in os.environ  # git names it to the hooks that it calls
+    is_commit = index_of(tree.top, tree.own) is not None
     command = stopped_command(tree)
     if command is not None and not (is_commit and command in ENDED_BY_COMMIT):
         return f"git {command} has stopped here"
