@@ -46,12 +46,12 @@ class SentState(Note):
 class Sent(Note):
     """The note of one run; without a readable one nothing was sent.
 
-    `commit` is the one that the remote's ref had when this clone last asked or sent, empty if there was no ref. Of it,
-    `heads` are those of its log if ours has all of it, `events` counts its events that are ours, `updated_at` is its
-    state's. `log` tells the log as it was when the remote had all of it. `noted_at` is when the log was read for that,
-    and `at` when this clone sent last, 0 if it never did; `problem` is why the last attempt failed. A run that
-    `is_forgotten` at the remote is sent by name alone. `must_purge` says that the ref's history has a payload that was
-    redacted here.
+    `commit` is the one that the remote's ref had when this clone last asked or sent, empty if there was no ref. Of
+    it, `heads` are those of its log if ours has all of it, `events` counts its events that are ours, `updated_at`
+    is its state's. `log` tells the log as it was when the remote had all of it. `noted_at` is when the log was read
+    for that, and `at` when this clone sent last, 0 if it never did; `problem` is why the last attempt failed, and
+    `hint` what to run then, if it is no sync. A run that `is_forgotten` at the remote is sent by name alone.
+    `must_purge` says that the ref's history has a payload that was redacted here.
     """
 
     remote: str = ""
@@ -63,6 +63,7 @@ class Sent(Note):
     at: float = 0.0
     noted_at: float = 0.0
     problem: str = ""
+    hint: str = ""
     is_forgotten: bool = False
     must_purge: bool = False
 
@@ -122,5 +123,6 @@ def describe_unsent(run: Run, log: Log, *, is_start: bool) -> str | None:
         is_due = sent.problem or log.connection.execute(ended, (event_id(sent.noted_at, bytes(10)),)).fetchone()
         if not is_due or is_sending(run.root):
             return None
-    why = f" ({sent.problem})" if sent.problem else ""
-    return f"{count} event{'s' if count != 1 else ''} not sent to {consent.remote}{why}: `faber-ledger sync` sends them"
+    why, hint = (f" ({sent.problem})", sent.hint) if sent.problem else ("", "")
+    what = f"{count} event{'s' if count != 1 else ''} not sent to {consent.remote}{why}"
+    return f"{what}: {hint or '`faber-ledger sync` sends them'}"

@@ -128,4 +128,5 @@ def check_carry(patient: Patient) -> Iterator[Finding]:
     for run in runs_here(patient.root):
         sent = Sent(run)
         if sent.problem and has_log(run):
-            yield Finding("warning", f"{run.run_id} was not sent: {sent.problem}", "run `faber-ledger sync`")
+            what = f"{run.run_id} was not sent: {sent.problem}"
+            yield Finding("warning", what, sent.hint or "run `faber-ledger sync`")

@@ -194,7 +194,7 @@ def _note_problem(failed: Iterable[Carried], remote: Remote, message: str) -> No
     for one in failed:
         sent = Sent(one.run)
         if not lacks_ledger(one.run) and not sent.is_forgotten and not sent.is_whole(one.run, remote.name):
-            sent.problem = message or one.why or ""
+            sent.problem, sent.hint = (message, "") if message else (one.why or "", one.hint or "")
             with suppress(OSError):  # the note that is there says what must last
                 sent.save()
 

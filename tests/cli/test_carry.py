@@ -178,6 +178,7 @@ def test_a_branch_older_than_the_switch_gets_no_ledger(laptop: Project) -> None:
     assert laptop.faber("verify").returncode == 0
     laptop.write(".fractary/faber/ledger.json", json.dumps({**settings(laptop), "carry": "tree"}))
     assert "Git ref: " not in laptop.faber("status").stdout
+    assert "this project's ledgers travel with the code" in laptop.faber("sync").stderr
 
 
 def test_a_ledger_older_than_the_log_leaves_the_tree(laptop: Project) -> None:
