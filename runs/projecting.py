@@ -163,11 +163,13 @@ def _restore_from_copies(run: Run, *, has_state: bool) -> None:
     """Write a missing metadata.json from the clone's copy, if there is one that can be written.
 
     What this work tree has in common with the remote is then what the one had that wrote the copies, if it has the
-    state from there, too.
+    state from there, too; else nothing is known.
     """
     ours, writers = sent_path(run, tree_name(run)), sent_path(run, copy_writer(run))
     with suppress(FileRefused, OSError):
-        if has_state and ours != writers:
+        if not has_state:
+            disk.remove(ours)
+        elif ours != writers:
             disk.put(ours, read_regular(writers, LARGEST), mode=disk.OWN, durable=False, locked=False)
     with suppress(FileRefused, OSError):
         if not os.path.lexists(run.metadata_path) and folder_around(run.own_directory, [run.root]) is not None:
@@ -220,6 +222,7 @@ def _replace_by_backup(run: Run) -> str:
         state_write.check_writable(run, os.lstat(run.state_path))
         os.replace(run.state_path, f"{run.state_path}.broken{BACKUP_ENDING}")
     state_write.write_new(run, backup.text, like=path)
+    disk.remove(sent_path(run, tree_name(run)))  # it may be older than what was exchanged
     return path
 
 

@@ -29,7 +29,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import effective_redactions
 from faber_ledger.ledger.union import rows_in_file
 from faber_ledger.recording.insertion import write_blocks
-from faber_ledger.recording.server_state import content_of, metadata_content, replace_state
+from faber_ledger.recording.server_state import content_of, metadata_content, replace_state, write_missing_state
 from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.git import is_tracked, project_key
 from faber_ledger.runs.git_command import run_git
@@ -56,12 +56,14 @@ class Taken(NamedTuple):
     has_metadata: bool
 
 
-def absorb_commit(run: Run, commit: Commit | None, remote: str, warn: Warn, *, may_purge: bool = True) -> Taken:
+def absorb_commit(
+    run: Run, commit: Commit | None, remote: str, warn: Warn, *, may_purge: bool = True, brings: bool = False
+) -> Taken:
     """Absorb a commit's ledger, note what the remote has, and take its state; return what came.
 
-    A payload in it that is redacted here makes the next sending replace the ref, if that `may_purge`. Raises
-    LedgerError, NewerFormat among them, where the ref is not one that this clone may continue: then nothing of it is
-    used, its state neither.
+    A payload in it that is redacted here makes the next sending replace the ref, if that `may_purge`. If it `brings`
+    the run here, missing files are written. Raises LedgerError, NewerFormat among them, where the ref is not one that
+    this clone may continue: then nothing of it is used, its state neither.
     """
     checked, offered = _check(run, commit, remote)
     files = checked.files
@@ -81,8 +83,11 @@ def absorb_commit(run: Run, commit: Commit | None, remote: str, warn: Warn, *, m
         delete_refs(run.root, [SENT + ref_name(run.run_id)])  # what this clone has sent reaches the payload
     theirs = _usable_state(run, files.get(STATE), remote, warn)
     sent.updated_at, sent.problem = time_of(theirs), ""
+    if brings and theirs and not os.path.lexists(run.state_path):
+        with read_log(run) as known:
+            write_missing_state(run, content_of(theirs), known)
     state = _take_state(run, sent, theirs, remote, warn)
-    has_metadata = _take_metadata(run, sent, files.get(METADATA), remote, warn)
+    has_metadata = _take_metadata(run, sent, files.get(METADATA), remote, warn, brings=brings)
     write_blocks(run, warn=warn)
     if whole is not None:
         sent.noted_at, log = whole
@@ -200,7 +205,7 @@ def _is_unchanged(run: Run, sent: Sent, name: str, found: str, noted: str) -> bo
     return found == noted if noted else bool(find_base(run, sent.commit, name, found))
 
 
-def _take_metadata(run: Run, sent: Sent, path: str | None, remote: str, warn: Warn) -> bool:
+def _take_metadata(run: Run, sent: Sent, path: str | None, remote: str, warn: Warn, *, brings: bool) -> bool:
     """Replace a `metadata.json` that git does not track by the ref's if only that has changed; return whether it was.
 
     Where both have changed, ours is sent.
@@ -211,10 +216,11 @@ def _take_metadata(run: Run, sent: Sent, path: str | None, remote: str, warn: Wa
     noted = sent.here.metadata
     if others == noted:
         sent.here.metadata_base = sent.commit
-    if theirs is None or not found:
+    is_missing = brings and not os.path.lexists(run.metadata_path)
+    if theirs is None or not (found or is_missing):
         return False
-    is_new = others not in (found, noted)
-    is_ours = is_new and not _is_unchanged(run, sent, METADATA, found, noted)
+    is_new = is_missing or others not in (found, noted)
+    is_ours = is_new and not is_missing and not _is_unchanged(run, sent, METADATA, found, noted)
     if is_ours:
         what = "both sides changed it" if noted else f"it differs from the one at {remote}"
         report(run, warn, f"{run.run_id}: metadata.json: {what}: ours is used")
@@ -225,6 +231,7 @@ def _take_metadata(run: Run, sent: Sent, path: str | None, remote: str, warn: Wa
     ):
         return False  # not here, git's, or behind a link that leads out of the project: the ref's goes on in the ref
     elif is_new:
+        os.makedirs(run.own_directory, exist_ok=True)
         disk.put(run.metadata_path, theirs)
     sent.here.metadata, sent.here.metadata_base = others, sent.commit
     return is_new and not is_ours

@@ -131,20 +131,6 @@ def find_base(run: Run, commit: str, name: str, digest: str) -> str:
     return ""
 
 
-def note_restored(run: Run) -> None:
-    """Note with which commit of its ref a state was exchanged that was restored, and is older than the clone's copy.
-
-    Where the ref never had it, nothing is known, and the next exchange merges it without a base.
-    """
-    sent = Sent(run)
-    here, base, digest = sent.here, "", ""
-    with suppress(LedgerError, RecursionError):
-        digest = digest_of(read_state(run).value)
-        base = find_base(run, sent.commit, STATE, digest)
-    here.base, here.seen, here.digest, here.state = base, base, digest if base else "", None
-    here.save()
-
-
 def _digest_in(name: str, path: str | None) -> str:
     """Return the digest of a state or `metadata.json`; empty if there is none that can be read."""
     if name == METADATA:
