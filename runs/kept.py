@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 
 from faber_ledger.runs.clone import is_behind_link, is_empty
-from faber_ledger.runs.layouts import copy_writer, find_run, private_run_id, run_ids
+from faber_ledger.runs.layouts import find_run, private_run_id, run_ids
 from faber_ledger.runs.run import Run, common_directory, path_form, private_folder_of, private_runs_folder
-from faber_ledger.runs.tree_note import tree_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,19 +36,12 @@ def run_here(root: str, run_id: str) -> Run:
     return run if run.is_recorded() else kept_run(root, run.run_id) or run
 
 
-def run_with_files(root: str, run_id: str) -> Run:
-    """Return a run where its state is: in this work tree, else in another one of the clone, else as `run_here`.
-
-    Of several others the one that recorded last is first.
-    """
-    run = run_here(root, run_id)
-    if not run.is_kept and os.path.lexists(run.state_path):
-        return run
+def runs_with_files(run: Run) -> list[Run]:
+    """Return a run in each work tree of the clone that has its state, this one first."""
     from faber_ledger.runs.copies import runs_in_other_work_trees  # no hook asks
 
-    others = [one for one in runs_in_other_work_trees(run) if os.path.lexists(one.state_path)]
-    others.sort(key=lambda one: tree_name(one) != copy_writer(one))
-    return others[0] if others else run
+    there = [find_run(run.root, run.run_id), *runs_in_other_work_trees(run)]
+    return [one for one in there if os.path.lexists(one.state_path)]
 
 
 def not_in_tree(run: Run) -> str:

@@ -168,7 +168,7 @@ def _restore_from_copies(run: Run, *, has_state: bool) -> None:
     ours, writers = sent_path(run, tree_name(run)), sent_path(run, copy_writer(run))
     with suppress(FileRefused, OSError):
         if not has_state:
-            disk.remove(ours)
+            disk.put(ours, b"{}", mode=disk.OWN, durable=False, locked=False)
         elif ours != writers:
             disk.put(ours, read_regular(writers, LARGEST), mode=disk.OWN, durable=False, locked=False)
     with suppress(FileRefused, OSError):
@@ -222,7 +222,7 @@ def _replace_by_backup(run: Run) -> str:
         state_write.check_writable(run, os.lstat(run.state_path))
         os.replace(run.state_path, f"{run.state_path}.broken{BACKUP_ENDING}")
     state_write.write_new(run, backup.text, like=path)
-    disk.remove(sent_path(run, tree_name(run)))  # it may be older than what was exchanged
+    _restore_from_copies(run, has_state=False)
     return path
 
 

@@ -16,7 +16,9 @@ NOT_AGREED = "nothing of this run leaves this clone: `faber-ledger init --carry 
 
 
 class SentState(Note):
-    """What a work tree has in common with the remote of a run's files; of a kept run, the one that wrote its copies.
+    """What a work tree has in common with the remote of a run's files.
+
+    Of a kept run, and of files that were moved from another work tree, that is what the `tree` had that recorded last.
 
     `digest` is that of the state that it last sent or took, `base` the commit that has it, and `seen` the last commit
     whose state was compared with the one here. `state` tells the file as it was when the remote had it. `metadata`,
@@ -32,7 +34,11 @@ class SentState(Note):
     metadata_file: list[int] | None = None
 
     def __init__(self, run: Run) -> None:
-        super().__init__(sent_path(run, copy_writer(run) if run.is_kept else tree_name(run)))
+        own = sent_path(run, tree_name(run))
+        self.tree = tree_name(run) if os.path.exists(own) else copy_writer(run)
+        super().__init__(sent_path(run, self.tree))
+        if not run.is_kept:
+            self.path = own
 
     def note_files(self, run: Run) -> None:
         """Note that the remote has the files of this work tree as they are now."""

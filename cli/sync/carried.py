@@ -28,7 +28,15 @@ from faber_ledger.cli.sync.refs import (
     ref_name,
     write,
 )
-from faber_ledger.cli.sync.versions import digest_of, digest_of_metadata, due_files, files_to_send, message_of, time_of
+from faber_ledger.cli.sync.versions import (
+    digest_of,
+    digest_of_metadata,
+    due_files,
+    files_to_send,
+    is_changed,
+    message_of,
+    time_of,
+)
 from faber_ledger.cli.ui.words import events_shown, plural
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import GitFailed, ServerRefused, ServerUnavailable
@@ -40,10 +48,11 @@ from faber_ledger.recording.recording import drain_waiting
 from faber_ledger.recording.server_state import content_of
 from faber_ledger.runs.carry import LOCK
 from faber_ledger.runs.clone import lock_run, make_below
-from faber_ledger.runs.kept import run_with_files
+from faber_ledger.runs.kept import kept_run, runs_with_files
+from faber_ledger.runs.layouts import copy_writer
 from faber_ledger.runs.log import lacks_ledger, open_run_log
 from faber_ledger.runs.run import Run, clone_folder, path_in_clone
-from faber_ledger.runs.sent import Sent
+from faber_ledger.runs.sent import Sent, SentState
 from faber_ledger.runs.state_file import parse_state, read_state
 from faber_ledger.runs.state_write import refresh_copy
 
@@ -66,9 +75,10 @@ class Carried:
     was, and `may_purge` whether a redacted payload there is to be removed.
     """
 
-    def __init__(self, root: str, run_id: str) -> None:
-        self._root = root
-        self.run = run_with_files(root, run_id)
+    def __init__(self, run: Run) -> None:
+        self.run = self._first = run
+        self._done: set[str] = set()  # the places of its files that were exchanged
+        self.next_place()
         self.fetched = self.sent = self.waiting = 0
         self.why: str | None = None
         self.hint: str | None = None
@@ -79,10 +89,26 @@ class Carried:
         self.has_metadata = False
         self.may_purge = True
 
-    def find_files(self) -> Run:
-        """Return the run where its files are now: its folder, or work tree, may have been removed meanwhile."""
-        self.run = run_with_files(self._root, self.run.run_id)
-        return self.run
+    def next_place(self) -> bool:
+        """Go on with the next place of the run's files, as they are now; return whether there is one."""
+        for run in self._find_places():
+            if run.directory not in self._done:
+                self._done.add(run.directory)
+                self.run = run
+                return True
+        return False
+
+    def _find_places(self) -> list[Run]:
+        """Return the run where its state is: in this work tree, else another one, else as the clone keeps it.
+
+        Others follow if they have changes that nobody sent. So has the clone's copy, which comes first then, if the
+        work tree that wrote it is without its file.
+        """
+        there, kept = runs_with_files(self._first), kept_run(self._first.root, self._first.run_id)
+        is_left = kept is not None and copy_writer(kept) not in [SentState(one).tree for one in there]
+        if kept is not None and is_left and (not there or is_changed(kept)):
+            there = [kept, *there]
+        return [*there[:1], *filter(is_changed, there[1:])] or [self._first]
 
     def fail(self, error: Exception | str) -> None:
         """Note why the run was not sent, and the exit code."""
@@ -145,7 +171,7 @@ def exchange_refs(
     the remote is sent only if it `is_named`. Raises ServerUnavailable where git fails, as where the remote does not
     answer, and Locked.
     """
-    found = {ref_name(run.run_id): Carried(root, run.run_id) for run in runs}
+    found = {ref_name(run.run_id): Carried(run) for run in runs}
     with lock_sending(root):
         try:
             on_begin()
@@ -157,8 +183,7 @@ def exchange_refs(
                 there = remote.heads()
                 left = _absorb_all(remote, left, there, warn)
                 left = _send_all(remote, left, there, warn, is_named=is_named) if sends else {}
-                # What failed because the run's folder was removed meanwhile is done again with the clone's copies.
-                left |= {name: one for name, one in found.items() if one.why and not os.path.isdir(one.run.directory)}
+                left |= {name: one for name, one in found.items() if name not in left and one.next_place()}
                 if not left:
                     break
         except (GitFailed, TimeIsUp) as error:
@@ -313,8 +338,9 @@ def _prepare(remote: Remote, one: Carried, parent: str, folder: str, warn: Warn,
 
     The ledger is a copy, made in `folder` while nobody writes.
     """
-    run = one.find_files()
-    sent = Sent(run)
+    if not os.path.lexists(one.run.state_path):
+        one.next_place()  # its folder was removed since
+    run, sent = one.run, Sent(one.run)
     if sent.is_forgotten and not is_named and sent.commit and not parent:
         sent.commit = ""  # another clone had sent it again, and it was deleted again
         sent.save()
@@ -346,7 +372,7 @@ def _prepare(remote: Remote, one: Carried, parent: str, folder: str, warn: Warn,
     if state:
         files[STATE] = parse_state(run, content_of(state).encode()).with_members(blocks).encode()
     one.was_lost = bool(sent.commit) and not parent and sent.remote == remote.name
-    one.sent = max(0, events - (sent.events if parent else 0))
+    one.sent += max(0, events - (sent.events if parent else 0))
     sent.remote, sent.heads, sent.events, sent.updated_at = remote.name, heads, events, time_of(state)
     history = "" if sent.must_purge else parent
     version = Version(ref_name(run.run_id), files, message, history, int(now()))

@@ -145,6 +145,13 @@ def _read_metadata(path: str | None) -> bytes:
     return read_or_empty(path, LARGEST[METADATA]) if path else b""
 
 
+def is_changed(run: Run) -> bool:
+    """Return whether a state has changed since it was exchanged."""
+    with suppress(LedgerError, RecursionError):
+        return SentState(run).digest not in ("", digest_of(read_state(run).value))
+    return False
+
+
 def _is_of_git(run: Run, sent: Sent, state: dict[str, Any]) -> bool:
     """Return whether a state that differs from the ref's is an older one, which git's last commit has."""
     if time_of(state) > sent.updated_at or digest_of(state) == sent.here.digest:
