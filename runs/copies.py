@@ -8,6 +8,7 @@ from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.run import other_roots
+from faber_ledger.runs.tree_note import tree_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,6 +95,11 @@ def runs_in_other_work_trees(run: Run) -> list[Run]:
     """Return the run in each of the clone's other work trees that has its folder."""
     found = [find_run(root, run.run_id) for root in other_roots(run.root)]
     return [one for one in found if one.has_files()]
+
+
+def has_files_in(run: Run, tree: str) -> bool:
+    """Return whether another work tree of the clone, given by its name, has the run's state."""
+    return any([tree_name(one) == tree and os.path.lexists(one.state_path) for one in runs_in_other_work_trees(run)])
 
 
 def _ask_head(run: Run, arguments: list[str], path: str = "") -> GitQuery:

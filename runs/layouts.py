@@ -146,42 +146,35 @@ def private_run_id(folder: str) -> str | None:
 def keep_place(run: Run) -> None:
     """Note where the run is in the project, its id, and this work tree: it is brought back there. Raises OSError.
 
-    A work tree that goes on with another's files, as after a move, has in common with the remote what that had.
+    If this one has exchanged nothing yet, its files may have been moved from the work tree that was noted before.
     """
-    path, tree = os.path.join(run.private_folder, PLACE), tree_name(run)
-    content = f"{run.shown(run.state_path)}\n{run.run_id}\n{tree}\n".encode("utf-8", "surrogateescape")
-    try:
-        before = read_regular(path, LONGEST_PATH)
-    except (FileRefused, OSError):
-        before = b""  # not written yet
-    if before == content:
+    tree, before = tree_name(run), _read_place_in(run.private_folder)
+    place = (run.shown(run.state_path), run.run_id, tree)
+    if before is not None and before[:3] == place:
         return
-    writer = copy_writer(run)
-    disk.put(path, content, mode=disk.OWN, durable=False, locked=False)
-    try:
-        os.link(sent_path(run, writer), sent_path(run, tree))
-    except OSError:
-        pass  # there is none, or this work tree has exchanged the run itself
+    source = before[2] if before is not None and not os.path.exists(sent_path(run, tree)) else ""
+    content = "\n".join([*place, source, ""]).encode("utf-8", "surrogateescape")
+    disk.put(os.path.join(run.private_folder, PLACE), content, mode=disk.OWN, durable=False, locked=False)
 
 
-def copy_writer(run: Run) -> str:
-    """Return the name of the work tree that wrote the copy of a run's state last; empty if none is noted."""
+def copy_writers(run: Run) -> list[str]:
+    """Return the work tree that wrote the copy of a run's state last, and the one from which its files may come."""
     place = _read_place_in(run.private_folder)
-    return place[2] if place is not None else ""
+    return [one for one in place[2:] if one] if place is not None else []
 
 
-def _read_place(root: str, name: str) -> tuple[str, str, str] | None:
-    """Return the lines that `keep_place` noted of a run: path of the state, id, work tree; None if it noted none."""
+def _read_place(root: str, name: str) -> tuple[str, str, str, str] | None:
+    """Return the lines that `keep_place` noted of a run: the state's path, id, work trees; None if there are none."""
     return _read_place_in(private_folder_of(root, name))
 
 
-def _read_place_in(folder: str) -> tuple[str, str, str] | None:
+def _read_place_in(folder: str) -> tuple[str, str, str, str] | None:
     try:
         lines = read_regular(os.path.join(folder, PLACE), LONGEST_PATH).decode().splitlines()
-        state, run_id, tree = [*lines, ""][:3]
+        state, run_id, tree, source = [*lines, "", ""][:4]
     except (FileRefused, OSError, ValueError):
         return None
-    return state, run_id, tree
+    return state, run_id, tree, source
 
 
 def _other_form(name: str) -> str:

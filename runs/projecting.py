@@ -17,7 +17,7 @@ from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.copies import read_state_in_head
 from faber_ledger.runs.git_query import GitQuery
-from faber_ledger.runs.layouts import copy_writer, find_run
+from faber_ledger.runs.layouts import copy_writers, find_run
 from faber_ledger.runs.log import has_log, lacks_ledger, open_run_log
 from faber_ledger.runs.old_copies import remove_old_copies
 from faber_ledger.runs.publish import why_not_published
@@ -165,7 +165,7 @@ def _restore_from_copies(run: Run, *, has_state: bool) -> None:
     What this work tree has in common with the remote is then what the one had that wrote the copies, if it has the
     state from there, too; else nothing is known.
     """
-    ours, writers = sent_path(run, tree_name(run)), sent_path(run, copy_writer(run))
+    ours, writers = sent_path(run, tree_name(run)), sent_path(run, (copy_writers(run) or [""])[0])
     with suppress(FileRefused, OSError):
         if not has_state:
             disk.put(ours, b"{}", mode=disk.OWN, durable=False, locked=False)

@@ -49,7 +49,8 @@ COPY_ENDINGS = (BACKUP_ENDING, *UNFINISHED_ENDINGS)
 # What this clone keeps of a run in its private folder, where no checkout reaches.
 LOG = "log.db"
 LOCK = "lock"
-# Three lines: the path of the run's state in the project, the run's id, and the work tree that wrote the copy of it.
+# Lines: the path of the run's state in the project, the run's id, the work tree that wrote the copy of it, and the one
+# from which that may have its files.
 PLACE = "place"
 STRIPPED = "stripped"  # there while older copies may have a payload that was removed from the log
 SUMMARY = "summary-"  # a kept summary, with the id of its event

@@ -7,7 +7,8 @@ import os
 from faber_ledger.ledger.clock import event_id
 from faber_ledger.ledger.log import Log
 from faber_ledger.runs.carry import consent_of, is_sending
-from faber_ledger.runs.layouts import copy_writer
+from faber_ledger.runs.copies import has_files_in
+from faber_ledger.runs.layouts import copy_writers
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.tree_note import Note, sent_path, shape_of, tree_name
 
@@ -18,7 +19,8 @@ NOT_AGREED = "nothing of this run leaves this clone: `faber-ledger init --carry 
 class SentState(Note):
     """What a work tree has in common with the remote of a run's files.
 
-    Of a kept run, and of files that were moved from another work tree, that is what the `tree` had that recorded last.
+    Of a kept run that is what the work tree had that wrote its copy; of one that has exchanged nothing, what the `tree`
+    had from which its files may have been moved.
 
     `digest` is that of the state that it last sent or took, `base` the commit that has it, and `seen` the last commit
     whose state was compared with the one here. `state` tells the file as it was when the remote had it. `metadata`,
@@ -34,11 +36,12 @@ class SentState(Note):
     metadata_file: list[int] | None = None
 
     def __init__(self, run: Run) -> None:
-        own = sent_path(run, tree_name(run))
-        self.tree = tree_name(run) if os.path.exists(own) else copy_writer(run)
+        writers = copy_writers(run)
+        self.tree = own = (writers or [""])[0] if run.is_kept else tree_name(run)
+        if not os.path.exists(sent_path(run, own)):
+            self.tree = next((one for one in writers if one != own and not has_files_in(run, one)), own)
         super().__init__(sent_path(run, self.tree))
-        if not run.is_kept:
-            self.path = own
+        self.path = sent_path(run, own)
 
     def note_files(self, run: Run) -> None:
         """Note that the remote has the files of this work tree as they are now."""

@@ -49,12 +49,13 @@ from faber_ledger.recording.server_state import content_of
 from faber_ledger.runs.carry import LOCK
 from faber_ledger.runs.clone import lock_run, make_below
 from faber_ledger.runs.kept import kept_run, runs_with_files
-from faber_ledger.runs.layouts import copy_writer
+from faber_ledger.runs.layouts import copy_writers
 from faber_ledger.runs.log import lacks_ledger, open_run_log
 from faber_ledger.runs.run import Run, clone_folder, path_in_clone
 from faber_ledger.runs.sent import Sent, SentState
 from faber_ledger.runs.state_file import parse_state, read_state
 from faber_ledger.runs.state_write import refresh_copy
+from faber_ledger.runs.tree_note import tree_name
 
 ROUNDS = 5  # of fetching and sending, where other clones are faster
 LOCK_SECONDS = 60.0
@@ -105,7 +106,8 @@ class Carried:
         work tree that wrote it is without its file.
         """
         there, kept = runs_with_files(self._first), kept_run(self._first.root, self._first.run_id)
-        is_left = kept is not None and copy_writer(kept) not in [SentState(one).tree for one in there]
+        names = {name for one in there for name in (tree_name(one), SentState(one).tree)}
+        is_left = kept is not None and names.isdisjoint(copy_writers(kept)[:1])
         if kept is not None and is_left and (not there or is_changed(kept)):
             there = [kept, *there]
         return [*there[:1], *filter(is_changed, there[1:])] or [self._first]
