@@ -8,7 +8,6 @@ from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.run import other_roots
-from faber_ledger.runs.tree_note import tree_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,11 +71,6 @@ def not_taken_up(run: Run) -> str:
     )
 
 
-def read_state_in_head(run: Run) -> bytes | None:
-    """Return the run's state.json as git's last commit has it; None if that has none, or without git."""
-    return read_in_head(run, run.state_path)
-
-
 def read_in_head(run: Run, path: str) -> bytes | None:
     """Return a file of a run as git's last commit has it; None if that has none, or without git."""
     if work_tree_of(run.root) is None:
@@ -95,11 +89,6 @@ def runs_in_other_work_trees(run: Run) -> list[Run]:
     """Return the run in each of the clone's other work trees that has its folder."""
     found = [find_run(root, run.run_id) for root in other_roots(run.root)]
     return [one for one in found if one.has_files()]
-
-
-def has_files_in(run: Run, tree: str) -> bool:
-    """Return whether another work tree of the clone, given by its name, has the run's state."""
-    return any([tree_name(one) == tree and os.path.lexists(one.state_path) for one in runs_in_other_work_trees(run)])
 
 
 def _ask_head(run: Run, arguments: list[str], path: str = "") -> GitQuery:

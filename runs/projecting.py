@@ -15,7 +15,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.projections.fold import blocks_of, fold
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.clone import lock_run
-from faber_ledger.runs.copies import read_state_in_head
+from faber_ledger.runs.copies import read_in_head
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.layouts import copy_writers, find_run
 from faber_ledger.runs.log import has_log, lacks_ledger, open_run_log
@@ -183,7 +183,7 @@ def read_older_states(run: Run) -> Iterator[OldState]:
     yield from _parse_old(run, COPY, read_state_copy(run))
     for path, state in state_file.read_backups(run):
         yield os.path.basename(path), state, path
-    yield from _parse_old(run, "git's last commit", read_state_in_head(run))
+    yield from _parse_old(run, "git's last commit", read_in_head(run, run.state_path))
 
 
 def _parse_old(run: Run, source: str, content: bytes | None) -> Iterator[OldState]:

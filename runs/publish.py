@@ -76,12 +76,12 @@ def is_finished_in_head(run: Run) -> bool:
 
     Where git ignores `state.json`, the one here decides.
     """
-    from faber_ledger.runs.copies import is_as_in_head, read_state_in_head  # only of a finished run
+    from faber_ledger.runs.copies import is_as_in_head, read_in_head  # only of a finished run
     from faber_ledger.runs.state_file import parse_state
 
     if not is_as_in_head(run):
         return False
-    committed = read_state_in_head(run)
+    committed = read_in_head(run, run.state_path)
     try:
         return committed is None or parse_state(run, committed).value.get("status") in progress.FINISHED
     except LedgerError:

@@ -7,7 +7,7 @@ import os
 from faber_ledger.ledger.clock import event_id
 from faber_ledger.ledger.log import Log
 from faber_ledger.runs.carry import consent_of, is_sending
-from faber_ledger.runs.copies import has_files_in
+from faber_ledger.runs.kept import runs_with_files
 from faber_ledger.runs.layouts import copy_writers
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.tree_note import Note, sent_path, shape_of, tree_name
@@ -39,7 +39,8 @@ class SentState(Note):
         writers = copy_writers(run)
         self.tree = own = (writers or [""])[0] if run.is_kept else tree_name(run)
         if not os.path.exists(sent_path(run, own)):
-            self.tree = next((one for one in writers if one != own and not has_files_in(run, one)), own)
+            there = [tree_name(one) for one in runs_with_files(run)]
+            self.tree = next((one for one in writers if one not in (own, *there)), own)
         super().__init__(sent_path(run, self.tree))
         self.path = sent_path(run, own)
 
@@ -104,10 +105,6 @@ class Sent(Note):
     def note_shared(self, digest: str) -> None:
         """Note which state this work tree and `commit` both have."""
         self.here.digest, self.here.base, self.here.seen = digest, self.commit, self.commit
-
-    def note_state(self, run: Run) -> None:
-        """Note which state.json was sent or taken."""
-        self.here.state = shape_of(run.state_path)
 
 
 def describe_unsent(run: Run, log: Log, *, is_start: bool) -> str | None:

@@ -282,12 +282,11 @@ def _fetch(remote: Remote, runs: dict[str, Carried], names: list[str]) -> list[s
 
 
 class Prepared(NamedTuple):
-    """A version to send, and what the run's note says once the remote has it; which of its files are those of here."""
+    """A version to send, and what the run's note says once the remote has it; whether its state is that of here."""
 
     version: Version
     sent: Sent
     has_our_state: bool
-    has_our_metadata: bool
 
 
 def _send_all(
@@ -378,8 +377,7 @@ def _prepare(remote: Remote, one: Carried, parent: str, folder: str, warn: Warn,
     sent.remote, sent.heads, sent.events, sent.updated_at = remote.name, heads, events, time_of(state)
     history = "" if sent.must_purge else parent
     version = Version(ref_name(run.run_id), files, message, history, int(now()))
-    has_our_metadata = sent.here.metadata == digest_of_metadata(metadata or b"")
-    return Prepared(version, sent, bool(state) and sent.here.digest == digest_of(state), has_our_metadata)
+    return Prepared(version, sent, bool(state) and sent.here.digest == digest_of(state))
 
 
 def _note_pushed(one: Carried, prepared: Prepared, commit: str, pushed: Pushed, remote: Remote, warn: Warn) -> bool:
@@ -405,7 +403,8 @@ def _note_pushed(one: Carried, prepared: Prepared, commit: str, pushed: Pushed, 
     sent.commit, sent.at, sent.problem = commit, now(), ""
     if prepared.has_our_state:
         sent.note_shared(sent.here.digest)
-    if prepared.has_our_metadata:
+    metadata = prepared.version.files.get(METADATA, b"")
+    if isinstance(metadata, bytes) and digest_of_metadata(metadata) == sent.here.metadata:
         sent.here.metadata_base = commit
     sent.is_forgotten = False
     sent.save(is_purged=sent.must_purge)

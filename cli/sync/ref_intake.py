@@ -108,23 +108,17 @@ def _check(run: Run, commit: Commit | None, remote: str) -> tuple[Commit, set[st
         what = f"its ref at {remote} belongs to another run or project"
         raise LedgerError(what, hint="the runs of all projects that share a remote need ids of their own")
     if LEDGER in commit.files:
-        _check_format(commit.files[LEDGER], remote)
+        try:
+            check_file(commit.files[LEDGER])
+        except NewerFormat as error:  # what it has must not be replaced
+            what = f"its ledger at {remote} has a newer format than this program knows"
+            raise NewerFormat(what, hint=error.hint) from error
+        except LedgerError:
+            pass  # it has no event that can be read
     found = event_ids(commit.files.get(LEDGER, ""))
     if not found:
         raise LedgerError(f"its ref at {remote} has no ledger that can be read", hint=forget)
     return commit, found
-
-
-def _check_format(path: str, remote: str) -> None:
-    """Raise NewerFormat for a ledger that only a newer program reads: what it has must not be replaced."""
-    try:
-        check_file(path)
-    except NewerFormat as error:
-        raise NewerFormat(
-            f"its ledger at {remote} has a newer format than this program knows", hint=error.hint
-        ) from error
-    except LedgerError:
-        return  # it has no event that can be read
 
 
 def _has_redacted(log: Log, path: str) -> bool:
@@ -177,7 +171,6 @@ def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], remote: str, warn:
             with read_log(run) as log:
                 if replace_state(run, content_of(theirs), content_of(ours), log, warn):
                     sent.note_shared(others)
-                    sent.note_state(run)
                     return words or "without a status"
     except LedgerError as error:
         if sent.here.digest and os.path.lexists(run.state_path):
