@@ -108,7 +108,7 @@ class Carried:
         there, kept = runs_with_files(self._first), kept_run(self._first.root, self._first.run_id)
         names = {name for one in there for name in (tree_name(one), SentState(one).tree)}
         is_left = kept is not None and names.isdisjoint(copy_writers(kept)[:1])
-        if kept is not None and is_left and (not there or is_changed(kept)):
+        if kept is not None and is_left and (not there or not SentState(kept).digest or is_changed(kept)):
             there = [kept, *there]
         return [*there[:1], *filter(is_changed, there[1:])] or [self._first]
 
