@@ -46,9 +46,9 @@ def take_up_if_started_here(run: Run, content: bytes) -> None:
 
 def is_started_here(run: Run, content: bytes) -> bool:
     """Return whether another tool has started a run in this clone: its state is not what git's last commit has."""
-    from faber_ledger.runs.copies import read_state_in_head
+    from faber_ledger.runs.copies import read_in_head
 
-    return not run.is_kept and read_state_in_head(run) != content
+    return not run.is_kept and read_in_head(run, run.state_path) != content
 
 
 def _with_plain_ids(known: Blocks) -> Blocks:
@@ -213,9 +213,9 @@ def _is_within(moment: float | None, spans: list[tuple[float, float]]) -> bool:
 
 
 def _blocks_in_head(run: Run) -> Blocks | None:
-    from faber_ledger.runs.copies import read_state_in_head
+    from faber_ledger.runs.copies import read_in_head
 
-    content = read_state_in_head(run)
+    content = read_in_head(run, run.state_path)
     try:
         return blocks_of(state_file.parse_state(run, content).value) if content is not None else None
     except LedgerError:

@@ -11,22 +11,20 @@ import os
 import sys
 
 from faber_ledger.ledger.disk import RunLock
-from faber_ledger.ledger.encoding import sha256
 from faber_ledger.ledger.errors import Locked, NotWritable
-from faber_ledger.runs.git import read_setting
 from faber_ledger.runs.publish import meant_carry
-from faber_ledger.runs.run import CONSENT, TREE, common_directory, path_in_clone
+from faber_ledger.runs.run import CONSENT, TREE, main_root, path_in_clone
 from faber_ledger.runs.seen import Note
 
 LOCK = "sending.lock"  # of the clone's one process that sends
-AGREE_AGAIN = "`faber-ledger init --carry refs --remote NAME`"  # where the remote has another URL, or is gone
 PROGRAM = "import os, sys; os.chdir(sys.argv.pop(1)); from faber_ledger.cli.entry import main; main()"
 
 
 class Consent(Note):
     """What a clone's own `init` has agreed to: the remote, and whether hooks start the sending.
 
-    `url` is the digest of the remote's URL that was agreed to. An empty remote says that nobody agreed.
+    `url` is the digest of the remote's URL that was agreed to, which may have a password in it. An empty remote says
+    that nobody agreed.
     """
 
     remote: str = ""
@@ -35,12 +33,6 @@ class Consent(Note):
 
     def __init__(self, root: str) -> None:
         super().__init__(path_in_clone(root, CONSENT) or "")
-        self._root = root
-
-    @property
-    def is_moved(self) -> bool:
-        """Whether the remote's URL is no longer the one that was agreed to: nothing is sent to another."""
-        return self.url not in ("", digest_of_url(self._root, self.remote))
 
 
 def consent_of(root: str) -> Consent | None:
@@ -54,22 +46,16 @@ def sender_of(root: str) -> Consent | None:
 
     On a branch that is older than the project's choice it does; where the project has chosen `tree`, it does not.
     """
-    consent = consent_of(root) if meant_carry(root) != TREE else None
-    return consent if consent is not None and not consent.is_moved else None
-
-
-def digest_of_url(root: str, remote: str) -> str:
-    """Return what tells whether a remote still has the URL that it had, which may have a password in it."""
-    config = os.path.join(common_directory(root) or root, "config")
-    urls = [read_setting(config, f'remote "{remote}"'.lower(), name) or "" for name in ("url", "pushurl")]
-    return sha256("\n".join(urls).encode()).hexdigest()
+    return consent_of(root) if meant_carry(root) != TREE else None
 
 
 def start_sending(root: str) -> bool:
     """Start the clone's one process that sends, detached, unless `init` or a CI system wants none; never raises.
 
-    Return whether it was started. It waits for one that is at work, so that it sends what was recorded since.
+    Return whether it was started. It waits for one that is at work, so that it sends what was recorded since. It works
+    in the main work tree, since others are removed.
     """
+    root = next(filter(sender_of, [main_root(root), root]), root)
     consent = sender_of(root)
     if consent is None or not consent.is_automatic or os.environ.get("CI", "") not in ("", "false", "0"):
         return False

@@ -71,11 +71,11 @@ def not_taken_up(run: Run) -> str:
     )
 
 
-def read_state_in_head(run: Run) -> bytes | None:
-    """Return the run's state.json as git's last commit has it; None if that has none, or without git."""
+def read_in_head(run: Run, path: str) -> bytes | None:
+    """Return a file of a run as git's last commit has it; None if that has none, or without git."""
     if work_tree_of(run.root) is None:
         return None
-    return _ask_head(run, ["cat-file", "blob"], run.state_path).answer_bytes()
+    return _ask_head(run, ["cat-file", "blob"], path).answer_bytes()
 
 
 def _name_in_head(run: Run) -> str | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.runs.git import work_tree_of
-from faber_ledger.runs.git_query import FOREIGN, INDEX, SAFE
+from faber_ledger.runs.git_query import FOREIGN, INDEX, SAFE, index_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -96,16 +96,9 @@ def run_git(
 
 
 def named_index(folder: str) -> str | None:
-    """Return the index that git names to the hooks that it calls; None if it names none of this folder's work tree.
-
-    A commit has its own: where another repository's hook calls us, what we stage must not get into that commit.
-    """
-    named = os.environ.get(INDEX)
-    tree = work_tree_of(folder) if named else None
-    if named is None or tree is None:
-        return None
-    path = os.path.realpath(os.path.join(tree.top, named))
-    return path if os.path.dirname(path) == os.path.realpath(tree.own) else None
+    """Return the `index_of` the work tree that a folder is in."""
+    tree = work_tree_of(folder)
+    return index_of(tree.top, tree.own) if tree is not None else None
 
 
 def top_of(root: str) -> str | None:

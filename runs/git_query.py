@@ -135,6 +135,18 @@ class GitQuery:
             self._write = None
 
 
+def index_of(top: str, own: str) -> str | None:
+    """Return the index that git names to the hooks that it calls, if it is of the work tree with this top and folder.
+
+    A commit has its own: where another repository's hook calls us, what we stage must not get into that commit.
+    """
+    named = os.environ.get(INDEX)
+    if not named:
+        return None
+    path = os.path.realpath(os.path.join(top, named))
+    return path if os.path.dirname(path) == os.path.realpath(own) else None
+
+
 def own_environment() -> dict[str, str]:
     """Return this process's environment without what names a repository: git finds the one of the folder it is in."""
     return {name: value for name, value in os.environ.items() if name not in FOREIGN}

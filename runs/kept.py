@@ -36,6 +36,14 @@ def run_here(root: str, run_id: str) -> Run:
     return run if run.is_recorded() else kept_run(root, run.run_id) or run
 
 
+def runs_with_files(run: Run) -> list[Run]:
+    """Return a run in each work tree of the clone that has its state, this one first."""
+    from faber_ledger.runs.copies import runs_in_other_work_trees  # no hook asks
+
+    there = [find_run(run.root, run.run_id), *runs_in_other_work_trees(run)]
+    return [one for one in there if os.path.lexists(one.state_path)]
+
+
 def not_in_tree(run: Run) -> str:
     """Return the sentence that says where a kept run is recorded on, and how it comes back."""
     return (

@@ -7,6 +7,7 @@ import os
 from faber_ledger.ledger import BACKUP_ENDING, disk
 from faber_ledger.ledger.disk import FileRefused, folder_around, open_regular, read_regular
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
+from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.run import (
     LARGEST_STATE,
     LOG,
@@ -143,28 +144,37 @@ def private_run_id(folder: str) -> str | None:
 
 
 def keep_place(run: Run) -> None:
-    """Note where the run is in the project, and its id: it is brought back there. Raises OSError."""
-    path = os.path.join(run.private_folder, PLACE)
-    content = f"{run.shown(run.state_path)}\n{run.run_id}\n".encode("utf-8", "surrogateescape")
-    try:
-        if read_regular(path, LONGEST_PATH) == content:
-            return
-    except (FileRefused, OSError):
-        pass  # not written yet
-    disk.put(path, content, mode=disk.OWN, durable=False, locked=False)
+    """Note where the run is in the project, its id, and this work tree: it is brought back there. Raises OSError.
+
+    If this one has exchanged nothing yet, its files may have been moved from the work tree that was noted before.
+    """
+    tree, before = tree_name(run), _read_place_in(run.private_folder)
+    place = (run.shown(run.state_path), run.run_id, tree)
+    if before is not None and before[:3] == place:
+        return
+    source = before[2] if before is not None and not os.path.exists(sent_path(run, tree)) else ""
+    content = "\n".join([*place, source, ""]).encode("utf-8", "surrogateescape")
+    disk.put(os.path.join(run.private_folder, PLACE), content, mode=disk.OWN, durable=False, locked=False)
 
 
-def _read_place(root: str, name: str) -> tuple[str, str] | None:
-    """Return the path of the state that this clone recorded a run with, and the run's id; None if it recorded none."""
+def copy_writers(run: Run) -> list[str]:
+    """Return the work tree that wrote the copy of a run's state last, and the one from which its files may come."""
+    place = _read_place_in(run.private_folder)
+    return [one for one in place[2:] if one] if place is not None else []
+
+
+def _read_place(root: str, name: str) -> tuple[str, str, str, str] | None:
+    """Return the lines that `keep_place` noted of a run: the state's path, id, work trees; None if there are none."""
     return _read_place_in(private_folder_of(root, name))
 
 
-def _read_place_in(folder: str) -> tuple[str, str] | None:
+def _read_place_in(folder: str) -> tuple[str, str, str, str] | None:
     try:
-        state, run_id = read_regular(os.path.join(folder, PLACE), LONGEST_PATH).decode().splitlines()
+        lines = read_regular(os.path.join(folder, PLACE), LONGEST_PATH).decode().splitlines()
+        state, run_id, tree, source = [*lines, "", ""][:4]
     except (FileRefused, OSError, ValueError):
         return None
-    return state, run_id
+    return state, run_id, tree, source
 
 
 def _other_form(name: str) -> str:
@@ -363,3 +373,16 @@ def _named_in_log(path: str, ids: list[str]) -> str | None:
     except (LedgerError, OSError, sqlite3.Error):
         return None
     return named[0] if len(named) == 1 else None
+
+
+def sent_path(run: Run, tree: str) -> str:
+    """Return the path of the note of what a work tree has in common with the remote of a run (`sent.py`)."""
+    return os.path.join(run.private_folder, f"sent-{tree}.json")
+
+
+def tree_name(run: Run) -> str:
+    """Return what tells the notes of a clone's work trees apart."""
+    if run.is_kept:
+        return "kept"
+    tree = work_tree_of(run.root)
+    return os.path.basename(tree.own) if tree is not None and tree.is_linked else "main"

@@ -7,21 +7,23 @@ import os
 from contextlib import suppress
 from typing import NamedTuple
 
-from faber_ledger.ledger import BACKUP_ENDING
+from faber_ledger.ledger import BACKUP_ENDING, disk
+from faber_ledger.ledger.disk import FileRefused, folder_around, read_regular
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, NotWritable, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.fold import blocks_of, fold
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.clone import lock_run
-from faber_ledger.runs.copies import read_state_in_head
+from faber_ledger.runs.copies import read_in_head
 from faber_ledger.runs.git_query import GitQuery
-from faber_ledger.runs.layouts import find_run
+from faber_ledger.runs.layouts import copy_writers, find_run, sent_path, tree_name
 from faber_ledger.runs.log import has_log, lacks_ledger, open_run_log
 from faber_ledger.runs.old_copies import remove_old_copies
 from faber_ledger.runs.publish import why_not_published
 from faber_ledger.runs.run import is_run_id
-from faber_ledger.runs.state_file import read_state_copy
+from faber_ledger.runs.seen import LARGEST
+from faber_ledger.runs.state_file import LARGEST_METADATA, metadata_copy_path, read_state_copy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -144,6 +146,7 @@ def _write_missing(run: Run, opened: RunLog, defaults: dict[str, str], warn: Cal
     blocks = fold_checked(opened.log)
     found = next(read_older_states(run), None)
     unknown: list[str] = []
+    _restore_from_copies(run, has_state=found is not None and found[0] == COPY)
     if found is None:
         known = {**known_members(opened.log, run), **defaults}
         unknown = [name for name in ("workflow_id", "work_id", "current_phase", *NEVER_KNOWN) if name not in known]
@@ -156,12 +159,31 @@ def _write_missing(run: Run, opened: RunLog, defaults: dict[str, str], warn: Cal
     return Reprojection(None if found is None else found[0], is_changed=True, unknown=unknown)
 
 
+def _restore_from_copies(run: Run, *, has_state: bool) -> None:
+    """Write a missing metadata.json from the clone's copy, if there is one that can be written.
+
+    What this work tree has in common with the remote is then what the one had that wrote the copies, if it has the
+    state from there, too; else nothing is known.
+    """
+    ours, writers = sent_path(run, tree_name(run)), sent_path(run, (copy_writers(run) or [""])[0])
+    with suppress(FileRefused, OSError):
+        if not has_state:
+            disk.put(ours, b"{}", mode=disk.OWN, durable=False, locked=False)
+        elif ours != writers:
+            disk.put(ours, read_regular(writers, LARGEST), mode=disk.OWN, durable=False, locked=False)
+    with suppress(FileRefused, OSError):
+        if not os.path.lexists(run.metadata_path) and folder_around(run.own_directory, [run.root]) is not None:
+            content = read_regular(metadata_copy_path(run), LARGEST_METADATA)
+            os.makedirs(run.own_directory, exist_ok=True)
+            disk.put(run.metadata_path, content)
+
+
 def read_older_states(run: Run) -> Iterator[OldState]:
     """Yield the valid states of a run that are elsewhere: the copy of this clone, backups, git's last commit."""
     yield from _parse_old(run, COPY, read_state_copy(run))
     for path, state in state_file.read_backups(run):
         yield os.path.basename(path), state, path
-    yield from _parse_old(run, "git's last commit", read_state_in_head(run))
+    yield from _parse_old(run, "git's last commit", read_in_head(run, run.state_path))
 
 
 def _parse_old(run: Run, source: str, content: bytes | None) -> Iterator[OldState]:
@@ -200,6 +222,7 @@ def _replace_by_backup(run: Run) -> str:
         state_write.check_writable(run, os.lstat(run.state_path))
         os.replace(run.state_path, f"{run.state_path}.broken{BACKUP_ENDING}")
     state_write.write_new(run, backup.text, like=path)
+    _restore_from_copies(run, has_state=False)
     return path
 
 
@@ -263,6 +286,13 @@ def restore_gone(root: str, named: str, warn: Callable[[str], None]) -> None:
     run = find_restorable(root, named)
     if run is not None:
         restore_missing(run, f"the run {run.run_id} was gone and is brought back from this clone's log", warn)
+
+
+def restore_copy(root: str, named: str, warn: Callable[[str], None]) -> None:
+    """Write the state of a run that the work tree lacks from this clone's copy, if there is one."""
+    run = find_restorable(root, named)
+    if run is not None and next(_parse_old(run, COPY, read_state_copy(run)), None) is not None:
+        restore_gone(root, named, warn)
 
 
 def restore_ignored(run: Run, warn: Callable[[str], None]) -> None:

@@ -15,6 +15,7 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import progress
 from faber_ledger.runs.active import Here
 from faber_ledger.runs.git import REMOTES, commit_of, default_ref, is_git_at_work, named_commit, work_tree_of
+from faber_ledger.runs.git_query import index_of
 from faber_ledger.runs.run import CARRY, CONSENT, PROJECT_FILE, REFS, TREE, clone_folder
 from faber_ledger.runs.seen import NEWER, TreeNote, shape_of
 
@@ -54,7 +55,7 @@ def why_not_published(
     tree = work_tree_of(run.root)
     if tree is None:
         return None
-    is_commit = "GIT_INDEX_FILE" in os.environ  # git names it to the hooks that it calls
+    is_commit = index_of(tree.top, tree.own) is not None
     command = stopped_command(tree)
     if command is not None and not (is_commit and command in ENDED_BY_COMMIT):
         return f"git {command} has stopped here"
@@ -75,12 +76,12 @@ def is_finished_in_head(run: Run) -> bool:
 
     Where git ignores `state.json`, the one here decides.
     """
-    from faber_ledger.runs.copies import is_as_in_head, read_state_in_head  # only of a finished run
+    from faber_ledger.runs.copies import is_as_in_head, read_in_head  # only of a finished run
     from faber_ledger.runs.state_file import parse_state
 
     if not is_as_in_head(run):
         return False
-    committed = read_state_in_head(run)
+    committed = read_in_head(run, run.state_path)
     try:
         return committed is None or parse_state(run, committed).value.get("status") in progress.FINISHED
     except LedgerError:

@@ -47,7 +47,9 @@ STATE_BACKUP = "state.backup.json"  # FABER's name for it (AGENT, RELOAD)
 # What this clone keeps of a run in its private folder, where no checkout reaches.
 LOG = "log.db"
 LOCK = "lock"
-PLACE = "place"  # two lines: the path of the run's state in the project, and the run's id
+# Lines: the path of the run's state in the project, the run's id, the work tree that wrote the copy of it, and the one
+# from which that may have its files.
+PLACE = "place"
 STRIPPED = "stripped"  # there while older copies may have a payload that was removed from the log
 SUMMARY = "summary-"  # a kept summary, with the id of its event
 # What is in a run's folder: files, ours and those of FABER's own tools, and folders of these tools.
@@ -371,6 +373,13 @@ def other_roots(root: str) -> list[str]:
         return []
     inside = os.path.relpath(root, tree.top)
     return [os.path.normpath(os.path.join(top, inside)) for top in tops]
+
+
+def main_root(root: str) -> str:
+    """Return a project's root in the clone's main work tree, or where that lacks it, or there is none, `root`."""
+    tree = work_tree_of(root)
+    first = other_roots(root)[:1] if tree is not None and tree.is_linked else []
+    return first[0] if first and os.path.isdir(first[0]) else root
 
 
 def forget_work_trees() -> None:

@@ -16,7 +16,7 @@ from faber_ledger.ledger import disk
 from faber_ledger.ledger.disk import FileRefused, is_hex_id, read_regular
 from faber_ledger.ledger.encoding import dumps, loads, sha256
 from faber_ledger.runs.clone import is_behind_link, put_note
-from faber_ledger.runs.git import work_tree_of
+from faber_ledger.runs.layouts import tree_name
 from faber_ledger.runs.run import common_directory, is_run_id, other_roots, project_folder
 
 TYPE_CHECKING = False
@@ -343,11 +343,3 @@ def shape_of(file: int | str) -> list[int] | None:
     except OSError:
         return None
     return [found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
-
-
-def tree_name(run: Run) -> str:
-    """Return what tells the notes of a clone's work trees apart."""
-    if run.is_kept:
-        return "kept"
-    tree = work_tree_of(run.root)
-    return os.path.basename(tree.own) if tree is not None and tree.is_linked else "main"

@@ -6,20 +6,25 @@ import os
 
 from faber_ledger.ledger.clock import event_id
 from faber_ledger.ledger.log import Log
-from faber_ledger.runs.carry import AGREE_AGAIN, consent_of, is_sending
+from faber_ledger.runs.carry import consent_of, is_sending
+from faber_ledger.runs.kept import runs_with_files
+from faber_ledger.runs.layouts import copy_writers, sent_path, tree_name
 from faber_ledger.runs.run import Run
-from faber_ledger.runs.seen import Note, shape_of, tree_name
+from faber_ledger.runs.seen import Note, shape_of
 
 SENT = "sent.json"
 NOT_AGREED = "nothing of this run leaves this clone: `faber-ledger init --carry refs` sends it"
 
 
 class SentState(Note):
-    """What a work tree has in common with the remote of a run's state.
+    """What a work tree has in common with the remote of a run's files.
+
+    Of a kept run that is what the work tree had that wrote its copy; of one that has exchanged nothing, what the `tree`
+    had from which its files may have been moved.
 
     `digest` is that of the state that it last sent or took, `base` the commit that has it, and `seen` the last commit
-    whose state was compared with the one here. `state` tells the file as it was when the remote had it. `metadata` and
-    `metadata_file` are the digest and the file of the metadata.json that was last exchanged.
+    whose state was compared with the one here. `state` tells the file as it was when the remote had it. `metadata`,
+    `metadata_base` and `metadata_file` are digest, commit and file of the metadata.json that was last exchanged.
     """
 
     digest: str = ""
@@ -27,10 +32,17 @@ class SentState(Note):
     seen: str = ""
     state: list[int] | None = None
     metadata: str = ""
+    metadata_base: str = ""
     metadata_file: list[int] | None = None
 
     def __init__(self, run: Run) -> None:
-        super().__init__(os.path.join(run.private_folder, f"sent-{tree_name(run)}.json"))
+        writers = copy_writers(run)
+        self.tree = own = (writers or [""])[0] if run.is_kept else tree_name(run)
+        if not os.path.exists(sent_path(run, own)):
+            there = [tree_name(one) for one in runs_with_files(run)]
+            self.tree = next((one for one in writers if one not in (own, *there)), own)
+        super().__init__(sent_path(run, self.tree))
+        self.path = sent_path(run, own)
 
     def note_files(self, run: Run) -> None:
         """Note that the remote has the files of this work tree as they are now."""
@@ -44,12 +56,12 @@ class SentState(Note):
 class Sent(Note):
     """The note of one run; without a readable one nothing was sent.
 
-    `commit` is the one that the remote's ref had when this clone last asked or sent, empty if there was no ref. Of it,
-    `heads` are those of its log if ours has all of it, `events` counts its events that are ours, `updated_at` is its
-    state's. `log` tells the log as it was when the remote had all of it. `noted_at` is when the log was read for that,
-    and `at` when this clone sent last, 0 if it never did; `problem` is why the last attempt failed. A run that
-    `is_forgotten` at the remote is sent by name alone. `must_purge` says that the ref's history has a payload that was
-    redacted here.
+    `commit` is the one that the remote's ref had when this clone last asked or sent, empty if there was no ref. Of
+    it, `heads` are those of its log if ours has all of it, `events` counts its events that are ours, `updated_at`
+    is its state's. `log` tells the log as it was when the remote had all of it. `noted_at` is when the log was read
+    for that, and `at` when this clone sent last, 0 if it never did; `problem` is why the last attempt failed, and
+    `hint` what to run then, if it is no sync. A run that `is_forgotten` at the remote is sent by name alone.
+    `must_purge` says that the ref's history has a payload that was redacted here.
     """
 
     remote: str = ""
@@ -61,6 +73,7 @@ class Sent(Note):
     at: float = 0.0
     noted_at: float = 0.0
     problem: str = ""
+    hint: str = ""
     is_forgotten: bool = False
     must_purge: bool = False
 
@@ -93,10 +106,6 @@ class Sent(Note):
         """Note which state this work tree and `commit` both have."""
         self.here.digest, self.here.base, self.here.seen = digest, self.commit, self.commit
 
-    def note_state(self, run: Run) -> None:
-        """Note which state.json was sent or taken."""
-        self.here.state = shape_of(run.state_path)
-
 
 def describe_unsent(run: Run, log: Log, *, is_start: bool) -> str | None:
     """Return what of a run, whose ledger travels in git refs, was not sent; None if nothing is due.
@@ -106,8 +115,6 @@ def describe_unsent(run: Run, log: Log, *, is_start: bool) -> str | None:
     consent = consent_of(run.root)
     if consent is None:
         return NOT_AGREED
-    if consent.is_moved:
-        return f"the URL of {consent.remote} is not the one that was agreed to: {AGREE_AGAIN} agrees to it"
     sent = Sent(run)
     is_there = sent.remote == consent.remote
     if sent.is_forgotten:
@@ -125,5 +132,5 @@ def describe_unsent(run: Run, log: Log, *, is_start: bool) -> str | None:
         is_due = sent.problem or log.connection.execute(ended, (event_id(sent.noted_at, bytes(10)),)).fetchone()
         if not is_due:
             return None
-    why = f" ({sent.problem})" if sent.problem else ""
-    return f"{events} not sent to {consent.remote}{why}: `faber-ledger sync` sends them"
+    why, hint = (f" ({sent.problem})", sent.hint) if sent.problem else ("", "")
+    return f"{events} not sent to {consent.remote}{why}: {hint or '`faber-ledger sync` sends them'}"

@@ -11,7 +11,7 @@ from faber_ledger.ledger.errors import ForeignState, LedgerError, StateInvalid, 
 from faber_ledger.runs.clone import is_behind_link
 from faber_ledger.runs.layouts import keep_place
 from faber_ledger.runs.progress import STATUSES
-from faber_ledger.runs.run import LARGEST_STATE, STATE, common_directory
+from faber_ledger.runs.run import LARGEST_STATE, METADATA, STATE, common_directory
 from faber_ledger.runs.seen import shape_of
 
 TYPE_CHECKING = False
@@ -258,10 +258,24 @@ def keep_state(run: Run, content: bytes, warn: Callable[[str], None]) -> None:
     try:
         keep_place(run)
         disk.put(path, content, mode=disk.OWN, durable=False)
+        _keep_metadata(run)
     except FileNotFoundError:
         pass  # another work tree has just written its own, under the same temporary name
-    except OSError as error:
+    except (FileRefused, OSError) as error:
         warn(f"the copy of state.json under the git directory is not written: {error}")
+
+
+def _keep_metadata(run: Run) -> None:
+    """Write the copy of a run's `metadata.json` if that is newer than the copy."""
+    there, kept = shape_of(run.metadata_path), shape_of(metadata_copy_path(run))
+    if there is not None and (kept is None or kept[2] < there[2]):
+        content = read_regular(run.metadata_path, LARGEST_METADATA)
+        disk.put(metadata_copy_path(run), content, mode=disk.OWN, durable=False)
+
+
+def metadata_copy_path(run: Run) -> str:
+    """Return the path of the copy of a run's `metadata.json` beside its log."""
+    return os.path.join(run.private_folder, METADATA)
 
 
 def read_state_copy(run: Run) -> bytes | None:

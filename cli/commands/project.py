@@ -5,7 +5,6 @@ from typing import Any
 
 import click
 
-from faber_ledger.cli.sync.versions import note_restored
 from faber_ledger.cli.ui.output import json_option, say, show
 from faber_ledger.cli.ui.which_run import run_argument, run_to_project
 from faber_ledger.cli.ui.words import publishing_hint
@@ -14,7 +13,7 @@ from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs import state_write
 from faber_ledger.runs.conflicts import check_not_in_conflict
 from faber_ledger.runs.log import read_log
-from faber_ledger.runs.projecting import COPY, reproject, restore_backup
+from faber_ledger.runs.projecting import reproject, restore_backup
 from faber_ledger.runs.publish import why_not_published
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.seen import TreeNote
@@ -49,7 +48,6 @@ def _project_run(run: Run, *, rebuild: bool, restore: bool) -> dict[str, Any]:
     missing = not os.path.lexists(run.state_path)
     if restore:
         used, has_events = restore_backup(run, warn=say)
-        note_restored(run, is_copy=False)
         if has_events:
             record_before_projecting(run, now(), warn=say)
             reproject(run, rebuild=True, warn=say)
@@ -58,7 +56,6 @@ def _project_run(run: Run, *, rebuild: bool, restore: bool) -> dict[str, Any]:
     record_before_projecting(run, now(), warn=say)
     result = reproject(run, rebuild=rebuild, warn=say, defaults={})
     if result.source is not None:
-        note_restored(run, is_copy=result.source == COPY)
         return {"run_id": run.run_id, "outcome": "restored", "backup": result.source, "projected": True}
     if missing:
         return {"run_id": run.run_id, "outcome": "made", "unknown": result.unknown}

@@ -25,7 +25,7 @@ from faber_ledger.postgres.address import translate_read_only
 from faber_ledger.postgres.exchange import has_event
 from faber_ledger.postgres.project import Remote, list_runs, newest_event, open_project
 from faber_ledger.postgres.server import open_server
-from faber_ledger.runs.carry import sender_of, start_sending
+from faber_ledger.runs.carry import consent_of, sender_of, start_sending
 from faber_ledger.runs.kept import run_here, runs_here
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.publish import carries_refs
@@ -144,6 +144,9 @@ def _sync(
         if as_json:
             show({"refs": refs}, [], as_json=True)
         return code
+    if refs is None and not has_server and consent_of(wanted.root) is not None:
+        what = "this project's ledgers travel with the code: `git push` and `git pull` bring them"
+        raise LedgerError(what, hint="`faber-ledger init --carry refs` sends them in git refs again")
     project = project_id(wanted.root)
     done: list[dict[str, Any]] = []
     with open_server(server_address(url)) as server:

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from faber_ledger.cli.doctor.patient import Finding, Patient
 from faber_ledger.cli.setup import tracking
 from faber_ledger.cli.setup.git import CACHE, DRIVER, IGNORE_FILE, STASHES, git_file_change, settings_to_make
+from faber_ledger.cli.sync.arrival import remote_of
 from faber_ledger.cli.worktrees.git import HINT_NO_WORK_TREE
 from faber_ledger.files.change import without_block
 from faber_ledger.files.text import quote_word
 from faber_ledger.ledger import JOURNAL_ENDING
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.runs.carry import AGREE_AGAIN, consent_of
+from faber_ledger.runs.carry import consent_of
 from faber_ledger.runs.conflicts import find_conflicts
 from faber_ledger.runs.git import top_above, unused_tops
 from faber_ledger.runs.git_command import complaint, run_git, top_of
@@ -118,11 +119,12 @@ def check_carry(patient: Patient) -> Iterator[Finding]:
         what = "this project's ledgers travel in git refs, and this clone sends and fetches none"
         yield Finding("warning", what, "run `faber-ledger init --carry refs` to let it")
         return
-    if consent.is_moved:
-        what = f"the URL of {consent.remote} is not the one that this clone has agreed to send its ledgers to"
-        yield Finding("error", what, f"run {AGREE_AGAIN} to agree to it")
+    remote = remote_of(patient.root)
+    if remote is not None and remote.refusal is not None:
+        yield Finding("error", remote.refusal.message, remote.refusal.hint)
         return
     for run in runs_here(patient.root):
         sent = Sent(run)
         if sent.problem and has_log(run):
-            yield Finding("warning", f"{run.run_id} was not sent: {sent.problem}", "run `faber-ledger sync`")
+            what = f"{run.run_id} was not sent: {sent.problem}"
+            yield Finding("warning", what, sent.hint or "run `faber-ledger sync`")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from faber_ledger.cli.sync.arrival import bring_runs, list_remote_runs, remote_of, required_remote
+from faber_ledger.cli.sync.refs import digest_of_url, read_settings
 from faber_ledger.cli.ui.words import plural
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.command_errors import GitFailed, ServerUnavailable
@@ -14,7 +15,7 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.file import UNREADABLE
 from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.log import Log
-from faber_ledger.runs.carry import Consent, consent_of, digest_of_url, sender_of, start_sending
+from faber_ledger.runs.carry import Consent, consent_of, sender_of, start_sending
 from faber_ledger.runs.clone import lock_run, make_below
 from faber_ledger.runs.git import branch_of, is_safe
 from faber_ledger.runs.git_command import git, limit_answers
@@ -196,7 +197,7 @@ def _agree(root: str, plan: CarryPlan) -> None:
     make_below(root, clone_folder(root) or root)
     consent = Consent(root)
     consent.remote, consent.is_automatic = plan.remote, plan.is_automatic
-    consent.url = digest_of_url(root, plan.remote)
+    consent.url = digest_of_url(read_settings(root), plan.remote)
     consent.save(durable=True)
 
 

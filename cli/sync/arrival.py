@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from typing import NamedTuple
 
 from faber_ledger.cli.sync.ref_intake import Warn, absorb_commit
-from faber_ledger.cli.sync.refs import METADATA, STATE, Remote, decoded_name, read, ref_name
-from faber_ledger.cli.sync.versions import DESCRIBED, FOLDER, RUN, digest_of, digest_of_metadata, fields_of, place_of
+from faber_ledger.cli.sync.refs import Remote, decoded_name, read, ref_name
+from faber_ledger.cli.sync.versions import DESCRIBED, FOLDER, RUN, fields_of, place_of
 from faber_ledger.cli.ui.server import names_server
-from faber_ledger.ledger import disk
 from faber_ledger.ledger.command_errors import AmbiguousRun, GitFailed, ServerUnavailable
-from faber_ledger.ledger.encoding import loads
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.recording.server_state import write_missing_state
-from faber_ledger.runs.carry import AGREE_AGAIN, consent_of, sender_of
+from faber_ledger.runs.carry import sender_of
 from faber_ledger.runs.git import project_key, work_tree_of
 from faber_ledger.runs.kept import runs_here
-from faber_ledger.runs.log import read_log
+from faber_ledger.runs.projecting import restore_copy
 from faber_ledger.runs.run import Run, is_run_id, path_form
-from faber_ledger.runs.sent import Sent, SentState
-from faber_ledger.runs.state_file import read_state
+from faber_ledger.runs.sent import Sent
 
 
 class RemoteRun(NamedTuple):
@@ -41,16 +36,14 @@ class RemoteRun(NamedTuple):
 def remote_of(root: str, *, is_quiet: bool = False) -> Remote | None:
     """Return the remote that this clone exchanges its ledgers with; None if it does not."""
     consent, tree = sender_of(root), work_tree_of(root)
-    return Remote(tree.top, consent.remote, is_quiet=is_quiet) if consent is not None and tree is not None else None
+    if consent is None or tree is None:
+        return None
+    return Remote(tree.top, consent.remote, consent.url, is_quiet=is_quiet)
 
 
 def required_remote(root: str) -> Remote:
     """Return the remote that this clone exchanges its ledgers with; raises LedgerError if it does not."""
     remote = remote_of(root)
-    consent = consent_of(root)
-    if consent is not None and consent.is_moved:
-        what = f"the URL of {consent.remote} is not the one that this clone has agreed to send its ledgers to"
-        raise LedgerError(what, hint=f"run {AGREE_AGAIN} to agree to it")
     if remote is None:
         raise LedgerError(
             "this clone exchanges no ledgers with a remote", hint="run `faber-ledger init --carry refs` to agree to it"
@@ -112,7 +105,8 @@ def bring_runs(remote: Remote, root: str, wanted: list[RemoteRun], warn: Warn) -
         for one, commit in zip(wanted, commits, strict=True):
             run = place_of(root, one.run_id, commit)
             try:
-                absorb_commit(run, commit, remote.name, warn)
+                restore_copy(root, one.run_id, warn)  # so that what was not sent is merged
+                absorb_commit(run, commit, remote.name, warn, brings=True)
             except (LedgerError, OSError, sqlite3.Error, RecursionError) as error:
                 if len(wanted) == 1:
                     raise
@@ -121,39 +115,8 @@ def bring_runs(remote: Remote, root: str, wanted: list[RemoteRun], warn: Warn) -
             if not Sent(run).events:
                 warn(f"{one.run_id}: the ref has no event that a ledger takes")
                 continue
-            _write_missing(run, commit.files if commit is not None else {}, warn)
             brought.append(run)
     return brought
-
-
-def _write_missing(run: Run, files: dict[str, str], warn: Warn) -> None:
-    for name, path in ((STATE, run.state_path), (METADATA, run.metadata_path)):
-        if name not in files or os.path.lexists(path):
-            continue
-        try:
-            with open(files[name], "rb") as file:
-                text = file.read().decode()
-            if name == STATE:
-                _write_state(run, text)
-            elif not isinstance(loads(text), dict):
-                raise ValueError("it is not a JSON object")
-            else:
-                os.makedirs(os.path.dirname(path), exist_ok=True)
-                disk.put(path, text.encode())
-                here = SentState(run)
-                here.metadata = digest_of_metadata(text.encode())
-                here.save()
-        except (LedgerError, OSError, ValueError, RecursionError) as error:
-            warn(f"{run.run_id}: the {name} of its ref cannot be used: {error}")
-
-
-def _write_state(run: Run, text: str) -> None:
-    with read_log(run) as log:
-        write_missing_state(run, text, log)
-    sent = Sent(run)
-    sent.note_state(run)
-    sent.note_shared(digest_of(read_state(run).value))
-    sent.save()
 
 
 def find_remote_run(remote: Remote, root: str, text: str) -> RemoteRun | None:

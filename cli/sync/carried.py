@@ -28,7 +28,15 @@ from faber_ledger.cli.sync.refs import (
     ref_name,
     write,
 )
-from faber_ledger.cli.sync.versions import digest_of, due_files, files_to_send, message_of, time_of
+from faber_ledger.cli.sync.versions import (
+    digest_of,
+    digest_of_metadata,
+    due_files,
+    files_to_send,
+    is_changed,
+    message_of,
+    time_of,
+)
 from faber_ledger.cli.ui.words import events_shown, plural
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import GitFailed, ServerRefused, ServerUnavailable
@@ -40,10 +48,10 @@ from faber_ledger.recording.recording import drain_waiting
 from faber_ledger.recording.server_state import content_of
 from faber_ledger.runs.carry import LOCK
 from faber_ledger.runs.clone import lock_run, make_below
-from faber_ledger.runs.copies import runs_in_other_work_trees
+from faber_ledger.runs.kept import kept_run, runs_with_files
+from faber_ledger.runs.layouts import copy_writers, tree_name
 from faber_ledger.runs.log import lacks_ledger, open_run_log
 from faber_ledger.runs.run import Run, clone_folder, path_in_clone
-from faber_ledger.runs.seen import shape_of
 from faber_ledger.runs.sent import Sent, SentState
 from faber_ledger.runs.state_file import parse_state, read_state
 from faber_ledger.runs.state_write import refresh_copy
@@ -68,7 +76,9 @@ class Carried:
     """
 
     def __init__(self, run: Run) -> None:
-        self.run = run
+        self.run = self._first = run
+        self._done: set[str] = set()  # the places of its files that were exchanged
+        self.next_place()
         self.fetched = self.sent = self.waiting = 0
         self.why: str | None = None
         self.hint: str | None = None
@@ -78,6 +88,28 @@ class Carried:
         self.due: list[str] = []
         self.has_metadata = False
         self.may_purge = True
+
+    def next_place(self) -> bool:
+        """Go on with the next place of the run's files, as they are now; return whether there is one."""
+        for run in self._find_places():
+            if run.directory not in self._done:
+                self._done.add(run.directory)
+                self.run = run
+                return True
+        return False
+
+    def _find_places(self) -> list[Run]:
+        """Return the run where its state is: in this work tree, else another one, else as the clone keeps it.
+
+        Others follow if they have changes that nobody sent. So has the clone's copy, which comes first then, if the
+        work tree that wrote it is without its file.
+        """
+        there, kept = runs_with_files(self._first), kept_run(self._first.root, self._first.run_id)
+        names = {name for one in there for name in (tree_name(one), SentState(one).tree)}
+        is_left = kept is not None and names.isdisjoint(copy_writers(kept)[:1])
+        if kept is not None and is_left and (not there or not SentState(kept).digest or is_changed(kept)):
+            there = [kept, *there]
+        return [*there[:1], *filter(is_changed, there[1:])] or [self._first]
 
     def fail(self, error: Exception | str) -> None:
         """Note why the run was not sent, and the exit code."""
@@ -152,6 +184,7 @@ def exchange_refs(
                 there = remote.heads()
                 left = _absorb_all(remote, left, there, warn)
                 left = _send_all(remote, left, there, warn, is_named=is_named) if sends else {}
+                left |= {name: one for name, one in found.items() if name not in left and one.next_place()}
                 if not left:
                     break
         except (GitFailed, TimeIsUp) as error:
@@ -187,7 +220,7 @@ def _note_problem(failed: Iterable[Carried], remote: Remote, message: str) -> No
     for one in failed:
         sent = Sent(one.run)
         if not lacks_ledger(one.run) and not sent.is_forgotten and not sent.is_whole(one.run, remote.name):
-            sent.problem = message or one.why or ""
+            sent.problem, sent.hint = (message, "") if message else (one.why or "", one.hint or "")
             with suppress(OSError):  # the note that is there says what must last
                 sent.save()
 
@@ -203,7 +236,8 @@ def _absorb_all(remote: Remote, runs: dict[str, Carried], there: dict[str, str],
     wanted = []
     for name, one in runs.items():
         sent = Sent(one.run)
-        is_compared = one.run.is_kept or not os.path.lexists(one.run.state_path) or sent.here.seen == there.get(name)
+        is_same = sent.here.has_files_of(one.run) if one.run.is_kept else not os.path.lexists(one.run.state_path)
+        is_compared = is_same or sent.here.seen == there.get(name)
         if name in there and not (sent.commit == there[name] and is_compared):
             wanted.append(name)
     new = _fetch(remote, runs, wanted)
@@ -304,6 +338,8 @@ def _prepare(remote: Remote, one: Carried, parent: str, folder: str, warn: Warn,
 
     The ledger is a copy, made in `folder` while nobody writes.
     """
+    if not os.path.lexists(one.run.state_path):
+        one.next_place()  # its folder was removed since
     run, sent = one.run, Sent(one.run)
     if sent.is_forgotten and not is_named and sent.commit and not parent:
         sent.commit = ""  # another clone had sent it again, and it was deleted again
@@ -326,15 +362,17 @@ def _prepare(remote: Remote, one: Carried, parent: str, folder: str, warn: Warn,
         sent.note_files(run)
         sent.noted_at = now()
         shutil.copyfile(run.log_path, path)
-        state, files = files_to_send(remote, run, sent, parent)
+        state, metadata = files_to_send(remote, run, sent, parent)
         with suppress(LedgerError):
             refresh_copy(run, read_state(run), warn)  # so that no copy is older than what was exchanged
         message, blocks = message_of(run, state, log), dict(fold(log.stream()))
-    files[LEDGER] = path
+    files: dict[str, str | bytes] = {LEDGER: path}
+    if metadata is not None:
+        files[METADATA] = metadata
     if state:
         files[STATE] = parse_state(run, content_of(state).encode()).with_members(blocks).encode()
     one.was_lost = bool(sent.commit) and not parent and sent.remote == remote.name
-    one.sent = max(0, events - (sent.events if parent else 0))
+    one.sent += max(0, events - (sent.events if parent else 0))
     sent.remote, sent.heads, sent.events, sent.updated_at = remote.name, heads, events, time_of(state)
     history = "" if sent.must_purge else parent
     version = Version(ref_name(run.run_id), files, message, history, int(now()))
@@ -364,24 +402,10 @@ def _note_pushed(one: Carried, prepared: Prepared, commit: str, pushed: Pushed, 
     sent.commit, sent.at, sent.problem = commit, now(), ""
     if prepared.has_our_state:
         sent.note_shared(sent.here.digest)
-        _note_in_other_trees(one.run, sent.here)
+    metadata = prepared.version.files.get(METADATA, b"")
+    if isinstance(metadata, bytes) and digest_of_metadata(metadata) == sent.here.metadata:
+        sent.here.metadata_base = commit
     sent.is_forgotten = False
     sent.save(is_purged=sent.must_purge)
     one.has_sent, one.why, one.code = True, None, 0
     return False
-
-
-def _note_in_other_trees(run: Run, here: SentState) -> None:
-    """Note what was sent of a state in the other work trees of the clone that have it, too.
-
-    A kept copy is of the only one that has the run's state, which may have changed it since.
-    """
-    with suppress(LedgerError, RecursionError):
-        others = [one for one in runs_in_other_work_trees(run) if os.path.lexists(one.state_path)]
-        for other in others:
-            there, shape = SentState(other), shape_of(other.state_path)
-            is_same = digest_of(read_state(other).value) == here.digest
-            if is_same or (run.is_kept and others == [other]):
-                there.digest, there.base, there.seen = here.digest, here.base, here.seen
-                there.state = shape if is_same else None
-                there.save()

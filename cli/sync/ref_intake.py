@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -28,7 +29,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import effective_redactions
 from faber_ledger.ledger.union import rows_in_file
 from faber_ledger.recording.insertion import write_blocks
-from faber_ledger.recording.server_state import content_of, metadata_content, replace_state
+from faber_ledger.recording.server_state import content_of, metadata_content, replace_state, write_missing_state
 from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.git import is_tracked, project_key
 from faber_ledger.runs.git_command import run_git
@@ -55,12 +56,14 @@ class Taken(NamedTuple):
     has_metadata: bool
 
 
-def absorb_commit(run: Run, commit: Commit | None, remote: str, warn: Warn, *, may_purge: bool = True) -> Taken:
+def absorb_commit(
+    run: Run, commit: Commit | None, remote: str, warn: Warn, *, may_purge: bool = True, brings: bool = False
+) -> Taken:
     """Absorb a commit's ledger, note what the remote has, and take its state; return what came.
 
-    A payload in it that is redacted here makes the next sending replace the ref, if that `may_purge`. Raises
-    LedgerError, NewerFormat among them, where the ref is not one that this clone may continue: then nothing of it is
-    used, its state neither.
+    A payload in it that is redacted here makes the next sending replace the ref, if that `may_purge`. If it `brings`
+    the run here, missing files are written. Raises LedgerError, NewerFormat among them, where the ref is not one that
+    this clone may continue: then nothing of it is used, its state neither.
     """
     checked, offered = _check(run, commit, remote)
     files = checked.files
@@ -80,8 +83,11 @@ def absorb_commit(run: Run, commit: Commit | None, remote: str, warn: Warn, *, m
         delete_refs(run.root, [SENT + ref_name(run.run_id)])  # what this clone has sent reaches the payload
     theirs = _usable_state(run, files.get(STATE), remote, warn)
     sent.updated_at, sent.problem = time_of(theirs), ""
+    if brings and theirs and not os.path.lexists(run.state_path):
+        with read_log(run) as known:
+            write_missing_state(run, content_of(theirs), known)
     state = _take_state(run, sent, theirs, remote, warn)
-    has_metadata = _take_metadata(run, sent, files.get(METADATA), remote, warn)
+    has_metadata = _take_metadata(run, sent, files.get(METADATA), remote, warn, brings=brings)
     write_blocks(run, warn=warn)
     if whole is not None:
         sent.noted_at, log = whole
@@ -102,23 +108,17 @@ def _check(run: Run, commit: Commit | None, remote: str) -> tuple[Commit, set[st
         what = f"its ref at {remote} belongs to another run or project"
         raise LedgerError(what, hint="the runs of all projects that share a remote need ids of their own")
     if LEDGER in commit.files:
-        _check_format(commit.files[LEDGER], remote)
+        try:
+            check_file(commit.files[LEDGER])
+        except NewerFormat as error:  # what it has must not be replaced
+            what = f"its ledger at {remote} has a newer format than this program knows"
+            raise NewerFormat(what, hint=error.hint) from error
+        except LedgerError:
+            pass  # it has no event that can be read
     found = event_ids(commit.files.get(LEDGER, ""))
     if not found:
         raise LedgerError(f"its ref at {remote} has no ledger that can be read", hint=forget)
     return commit, found
-
-
-def _check_format(path: str, remote: str) -> None:
-    """Raise NewerFormat for a ledger that only a newer program reads: what it has must not be replaced."""
-    try:
-        check_file(path)
-    except NewerFormat as error:
-        raise NewerFormat(
-            f"its ledger at {remote} has a newer format than this program knows", hint=error.hint
-        ) from error
-    except LedgerError:
-        return  # it has no event that can be read
 
 
 def _has_redacted(log: Log, path: str) -> bool:
@@ -144,7 +144,8 @@ def _usable_state(run: Run, path: str | None, remote: str, warn: Warn) -> dict[s
 def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], remote: str, warn: Warn) -> str:
     """Replace a state that git does not track by the ref's if only that has changed, or by the merge of both.
 
-    Changed means: since the state that both had. What cannot be taken now is not `seen`, and is tried again.
+    Changed means: since the state that both had. What cannot be taken now is not `seen`, and is tried again. A kept
+    run's copy that has not changed stays: a file that comes back is still compared with what its work tree had.
 
     Return what the state is then, empty if ours stays.
     """
@@ -154,28 +155,25 @@ def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], remote: str, warn:
     if others == sent.here.digest:
         sent.note_shared(others)
         return ""
-    if run.is_kept:
-        return ""
     words = ", ".join([str(one) for one in (theirs.get("status"), current_phase(theirs)) if one])
     try:
         ours = read_state(run).value
         found = digest_of(ours)
         if found == others:
             sent.note_shared(others)
-        elif is_tracked(run.state_path) is not False:
+        elif not run.is_kept and is_tracked(run.state_path) is not False:
             sent.here.seen = sent.commit
             if time_of(theirs) >= time_of(ours):
                 warn(f"{run.run_id}: the state at {remote} is newer ({words}) than the one here, which git tracks")
         elif not _is_unchanged(run, sent, STATE, found, sent.here.digest):
             return _merge_state(run, sent, ours, theirs, warn)
-        else:
+        elif not run.is_kept:
             with read_log(run) as log:
                 if replace_state(run, content_of(theirs), content_of(ours), log, warn):
                     sent.note_shared(others)
-                    sent.note_state(run)
                     return words or "without a status"
     except LedgerError as error:
-        if sent.here.digest:
+        if sent.here.digest and os.path.lexists(run.state_path):
             warn(f"{run.run_id}: the state at {remote} ({words}) is taken by a later sync: {error.message}")
     except RecursionError:
         pass  # our blocks are all that changes
@@ -200,7 +198,7 @@ def _is_unchanged(run: Run, sent: Sent, name: str, found: str, noted: str) -> bo
     return found == noted if noted else bool(find_base(run, sent.commit, name, found))
 
 
-def _take_metadata(run: Run, sent: Sent, path: str | None, remote: str, warn: Warn) -> bool:
+def _take_metadata(run: Run, sent: Sent, path: str | None, remote: str, warn: Warn, *, brings: bool) -> bool:
     """Replace a `metadata.json` that git does not track by the ref's if only that has changed; return whether it was.
 
     Where both have changed, ours is sent.
@@ -208,19 +206,25 @@ def _take_metadata(run: Run, sent: Sent, path: str | None, remote: str, warn: Wa
     largest = LARGEST[METADATA]
     theirs = metadata_content(read_or_empty(path, largest)) if path is not None else None
     found, others = digest_of_metadata(read_or_empty(run.metadata_path, largest)), digest_of_metadata(theirs or b"")
-    if run.is_kept or theirs is None or not found:
-        return False
     noted = sent.here.metadata
-    is_new = others not in (found, noted)
-    is_ours = is_new and not _is_unchanged(run, sent, METADATA, found, noted)
+    if others == noted:
+        sent.here.metadata_base = sent.commit
+    is_missing = brings and not os.path.lexists(run.metadata_path)
+    if theirs is None or not (found or is_missing):
+        return False
+    is_new = is_missing or others not in (found, noted)
+    is_ours = is_new and not is_missing and not _is_unchanged(run, sent, METADATA, found, noted)
     if is_ours:
         what = "both sides changed it" if noted else f"it differs from the one at {remote}"
         report(run, warn, f"{run.run_id}: metadata.json: {what}: ours is used")
     elif is_new and (
-        is_tracked(run.metadata_path) is not False or folder_around(run.own_directory, [run.root]) is None
+        run.is_kept
+        or is_tracked(run.metadata_path) is not False
+        or folder_around(run.own_directory, [run.root]) is None
     ):
-        return False  # it is git's, or behind a link that leads out of the project: the ref's goes on in the ref
+        return False  # not here, git's, or behind a link that leads out of the project: the ref's goes on in the ref
     elif is_new:
+        os.makedirs(run.own_directory, exist_ok=True)
         disk.put(run.metadata_path, theirs)
-    sent.here.metadata = others
+    sent.here.metadata, sent.here.metadata_base = others, sent.commit
     return is_new and not is_ours

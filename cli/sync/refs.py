@@ -21,7 +21,6 @@ from urllib.parse import unquote
 
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.encoding import sha256
-from faber_ledger.runs.carry import digest_of_url
 from faber_ledger.runs.git_command import complaint, git, run_git
 from faber_ledger.runs.git_query import GIVEN_SETTINGS, QUIET, SAFE, own_environment
 from faber_ledger.runs.run import path_form
@@ -50,6 +49,7 @@ BEHIND = (
     *("fetch first", "non-fast-forward", "stale info", "cannot lock", "failed to update", "already exists"),
     *("incorrect old value", "reference does not exist"),
 )
+USER = re.compile(r"//[^/@\s]*@")
 VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 FOR_GOOD = "[remote rejected] (non-fast-forward)"  # the remote's settings refuse to replace a ref
 
@@ -74,7 +74,7 @@ def exchange_environment() -> dict[str, str]:
 def quiet_environment(settings: dict[str, list[str]]) -> dict[str, str]:
     """Return the environment in which git and what it starts never ask anybody; credential helpers stay.
 
-    `settings` are git's, as `_read_settings` returns them.
+    `settings` are git's, as `read_settings` returns them.
     """
     fails = shutil.which("false") or os.devnull
     found = {
@@ -93,14 +93,26 @@ def quiet_environment(settings: dict[str, list[str]]) -> dict[str, str]:
     return found
 
 
-def _read_settings(top: str) -> dict[str, list[str]]:
-    """Return git's settings of ssh and of remotes' URLs, of all its files, by their names."""
-    asked = ("config", "-z", "--get-regexp", r"^(core\.sshcommand|ssh\.variant|remote\..*\.(push)?url)$")
+def read_settings(top: str) -> dict[str, list[str]]:
+    """Return git's settings of ssh and of URLs, of all its files, by their names."""
+    named = r"^(core\.sshcommand|ssh\.variant|remote\..*\.(push)?url|url\..*\.(push)?insteadof)$"
+    asked = ("config", "-z", "--get-regexp", named)
     found: dict[str, list[str]] = {}
     for one in os.fsdecode(run_git(*asked, at=top, environment=exchange_environment()).stdout).split("\0"):
         name, _, value = one.partition("\n")
         found.setdefault(name, []).append(value)
     return found
+
+
+def digest_of_url(settings: dict[str, list[str]], remote: str) -> str:
+    """Return what tells whether a remote still has the URLs that it had, after what `insteadOf` makes of them.
+
+    A user or password in them may change.
+    """
+    urls = [one for kind in ("url", "pushurl") for one in (kind, *settings.get(f"remote.{remote}.{kind}", ()))]
+    rules = [(name, begin) for name, begins in settings.items() if name.endswith("insteadof") for begin in begins]
+    used = [f"{name} {begin}" for name, begin in rules if any([url.startswith(begin) for url in urls])]
+    return sha256(USER.sub("//", "\n".join([*urls, *sorted(used)])).encode()).hexdigest()
 
 
 def _is_ssh(command: str) -> bool:
@@ -139,16 +151,24 @@ class Version(NamedTuple):
 
 
 class Remote:
-    """A remote of a clone, asked through git in the work tree at `top`."""
+    """A remote of a clone, asked through git in the work tree at `top`; `refusal` is why it is never asked."""
 
-    def __init__(self, top: str, name: str, *, is_quiet: bool) -> None:
-        """Take the remote's name; if `is_quiet`, nothing that git starts may ask; else git may ask on a terminal."""
+    def __init__(self, top: str, name: str, agreed: str, *, is_quiet: bool) -> None:
+        """Take the remote's name, and the digest of the URL that was agreed to, if any.
+
+        If `is_quiet`, nothing that git starts may ask; else git may ask on a terminal.
+        """
         self.top = top
         self.name = name
-        settings = _read_settings(top)
+        settings = read_settings(top)
         self._environment = quiet_environment(settings) if is_quiet else exchange_environment()
-        urls = ["\n".join(settings.get(f"remote.{name}.{kind}", [])) for kind in ("url", "pushurl")]
-        self._is_agreed = sha256("\n".join(urls).encode()).hexdigest() == digest_of_url(top, name)
+        self.refusal: GitFailed | None = None
+        if agreed not in ("", digest_of_url(settings, name)):
+            what = f"the URL of {name} is not the one that this clone has agreed to send its ledgers to"
+            how = "`git config --show-origin --get-regexp '^(remote|url)[.]'` shows where it comes from"
+            self.refusal = GitFailed(
+                what, hint=f"run `faber-ledger init --carry refs --remote NAME` to agree to it; {how}"
+            )
         self._may_ask = not is_quiet and sys.stdin is not None and sys.stdin.isatty()
 
     def heads(self, pattern: str = "*") -> dict[str, str]:
@@ -218,10 +238,8 @@ class Remote:
         return done.stdout
 
     def _run(self, *arguments: str, content: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
-        if not self._is_agreed:  # to a URL of the clone's own configuration
-            what = f"git's other settings give {self.name} another URL than this clone's own configuration"
-            hint = "`git config --show-origin --get-regexp '^remote'` shows where; set it by `git remote set-url`"
-            raise GitFailed(what, hint=hint)
+        if self.refusal is not None:
+            raise self.refusal
         return run_git(
             *OWN_SETTINGS,
             *arguments,

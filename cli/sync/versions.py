@@ -15,13 +15,13 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.recording.server_state import content_of, metadata_content
 from faber_ledger.runs.active import Here
 from faber_ledger.runs.clone import writer_of
-from faber_ledger.runs.copies import runs_in_other_work_trees
+from faber_ledger.runs.copies import read_in_head
 from faber_ledger.runs.git import project_key
 from faber_ledger.runs.layouts import find_run, find_run_from
 from faber_ledger.runs.progress import current_phase
 from faber_ledger.runs.run import LONGEST_ID, Run
 from faber_ledger.runs.seen import shape_of
-from faber_ledger.runs.sent import Sent
+from faber_ledger.runs.sent import Sent, SentState
 from faber_ledger.runs.set_aside import read_or_empty
 from faber_ledger.runs.state_file import parse_state, read_state
 
@@ -61,20 +61,23 @@ def place_of(root: str, run_id: str, commit: Commit | None) -> Run:
     return find_run_from(root, run_id, fields_of(commit.message).get(STATE_PATH, "") if commit is not None else "")
 
 
-def files_to_send(remote: Remote, run: Run, sent: Sent, parent: str) -> tuple[dict[str, Any], dict[str, str | bytes]]:
+def files_to_send(remote: Remote, run: Run, sent: Sent, parent: str) -> tuple[dict[str, Any], bytes | None]:
     """Return the state and the metadata that go with the log: ours, or the remote's where that is newer and not taken.
 
-    Where the run's files are not here, as on another branch, the remote's stay, too.
+    The remote's stay, too, where the run's files are not here, and where the state here is git's.
     """
     state: dict[str, Any] = {}
+    with suppress(LedgerError):
+        state = read_state(run).value
+    ours, here, there = state, sent.here, dict[str, bytes]()
     metadata = metadata_content(_read_metadata(run.metadata_path))
-    is_changed = _digest_in(METADATA, run.metadata_path) not in ("", sent.here.metadata)
-    if not (run.is_kept and parent):  # this clone's copy of a state that this work tree lacks may be old
-        with suppress(LedgerError):
-            state = read_state(run).value
-    ours, there = state, dict[str, bytes]()
-    is_newer = not state or (sent.here.base != parent and sent.updated_at >= time_of(state))
-    if parent and (is_newer or not is_changed):
+    digest = digest_of_metadata(metadata or b"")
+    is_changed = _is_metadata_changed(run, here)
+    is_known = digest == here.metadata and here.metadata_base == parent
+    is_gits = _is_of_git(run, sent, state)
+    is_older = here.digest == digest_of(state) or sent.updated_at >= time_of(state)
+    is_newer = not state or is_gits or (here.base != parent and is_older)
+    if parent and (is_newer or not (is_changed or is_known)):
         with read(remote.top, [parent]) as commits:
             found = next(commits)
             paths = found.files if found is not None else {}
@@ -83,12 +86,12 @@ def files_to_send(remote: Remote, run: Run, sent: Sent, parent: str) -> tuple[di
         with suppress(LedgerError, RecursionError):  # ours is better than one that nobody can read
             state = parse_state(run, there[STATE]).value
     if is_changed:
-        sent.here.metadata = digest_of_metadata(metadata or b"")
+        here.metadata = digest
     else:
         metadata = metadata_content(there.get(METADATA, b"")) or metadata
-    if state and state is ours:
-        sent.here.digest = digest_of(state)
-    return state, {METADATA: metadata} if metadata is not None else {}
+    if state and (state is ours or is_gits):
+        here.digest = digest_of(ours)
+    return state, metadata
 
 
 def state_of(path: str | None) -> dict[str, Any]:
@@ -128,22 +131,6 @@ def find_base(run: Run, commit: str, name: str, digest: str) -> str:
     return ""
 
 
-def note_restored(run: Run, *, is_copy: bool) -> None:
-    """Note with which commit of its ref a state was exchanged that was restored, and may be older than the ref's.
-
-    Where the ref never had it, the clone's copy was changed since this work tree's last exchange, unless another one
-    wrote it; of any other state nothing is known, and the next exchange merges it without a base.
-    """
-    sent = Sent(run)
-    here, base, digest = sent.here, "", ""
-    with suppress(LedgerError, RecursionError):
-        digest = digest_of(read_state(run).value)
-        base = find_base(run, sent.commit, STATE, digest)
-    if base or not is_copy or runs_in_other_work_trees(run):
-        here.base, here.seen, here.digest, here.state = base, base, digest if base else "", None
-        here.save()
-
-
 def _digest_in(name: str, path: str | None) -> str:
     """Return the digest of a state or `metadata.json`; empty if there is none that can be read."""
     if name == METADATA:
@@ -158,14 +145,36 @@ def _read_metadata(path: str | None) -> bytes:
     return read_or_empty(path, LARGEST[METADATA]) if path else b""
 
 
+def is_changed(run: Run) -> bool:
+    """Return whether a state has changed since it was exchanged."""
+    with suppress(LedgerError, RecursionError):
+        return SentState(run).digest not in ("", digest_of(read_state(run).value))
+    return False
+
+
+def _is_of_git(run: Run, sent: Sent, state: dict[str, Any]) -> bool:
+    """Return whether a state that differs from the ref's is an older one, which git's last commit has."""
+    if time_of(state) > sent.updated_at or digest_of(state) == sent.here.digest:
+        return False
+    committed = read_in_head(run, run.state_path)
+    with suppress(LedgerError):
+        return committed is not None and digest_of(parse_state(run, committed).value) == digest_of(state)
+    return False
+
+
 def due_files(run: Run, sent: Sent) -> list[str]:
     """Return which of state and `metadata.json` are here as the remote does not have them."""
-    if run.is_kept:
-        return []
     found = [STATE] if _is_state_due(run, sent) else []
     is_seen = sent.here.metadata_file == shape_of(run.metadata_path)
-    is_due = not is_seen and _digest_in(METADATA, run.metadata_path) not in ("", sent.here.metadata)
-    return [*found, METADATA] if is_due else found
+    return [*found, METADATA] if not is_seen and _is_metadata_changed(run, sent.here) else found
+
+
+def _is_metadata_changed(run: Run, here: SentState) -> bool:
+    """Return whether a `metadata.json` is neither the one that was exchanged nor the one in git's last commit."""
+    digest = _digest_in(METADATA, run.metadata_path)
+    if digest in ("", here.metadata):
+        return False
+    return not here.metadata or digest != digest_of_metadata(read_in_head(run, run.metadata_path) or b"")
 
 
 def _is_state_due(run: Run, sent: Sent) -> bool:
@@ -175,8 +184,7 @@ def _is_state_due(run: Run, sent: Sent) -> bool:
         at = time_of(state)
         if sent.here.base != sent.commit or not sent.here.digest:
             return at > sent.updated_at
-        return (
-            sent.here.state != shape_of(run.state_path) and digest_of(state) != sent.here.digest
-        )  # whatever its time is
+        is_same = sent.here.state == shape_of(run.state_path) or digest_of(state) == sent.here.digest
+        return not is_same and not _is_of_git(run, sent, state)  # whatever its time is
     except (LedgerError, RecursionError):
         return False

@@ -349,20 +349,33 @@ def test_all_variables_that_git_calls_local_are_known() -> None:
     assert {*listed.stdout.split()} <= {*FOREIGN, *GIVEN_SETTINGS}
 
 
-@pytest.mark.parametrize("kind", ["url", "pushurl"])
-def test_a_url_of_other_settings_than_the_clones_own_gets_nothing(one: CarriedClone, tmp_path: Path, kind: str) -> None:
-    other = Origin.made(tmp_path / "other.git")
-    more = tmp_path / "more"
-    more.write_text(f'[remote "origin"]\n\t{kind} = {other.root}\n')
-    one.git("config", "include.path", str(more))
-    done = run_command([COMMAND, "sync"], cwd=one.root, env=one.environment, capture_output=True)
-    assert b"git's other settings give origin another URL" in done.stderr
-    assert done.returncode == 13
+@pytest.mark.parametrize("kind", ["url", "pushurl", "insteadOf", "GIT_CONFIG_GLOBAL"])
+def test_a_url_that_was_not_agreed_to_gets_nothing(one: CarriedClone, tmp_path: Path, kind: str) -> None:
+    one.faber("init", "--git-only", "--carry", "refs")
+    wait_until(lambda: one.origin.has(one) and not one.is_sending())
+    before = one.origin.heads()
+    other, more = Origin.made(tmp_path / "other.git"), tmp_path / "more"
+    rule = f'[url "{other.root}"]\n\tinsteadOf = {one.origin.root}\n'
+    more.write_text(f'[remote "origin"]\n\t{kind} = {other.root}\n' if kind.endswith("url") else rule)
+    given = {kind: str(more)} if kind.startswith("GIT") else {}
+    if not given:
+        one.git("config", "include.path", str(more))
     one.record("second")
-    one.end("second")
+    one.end_with("second", **given)
+    wait_until(lambda: "origin is not the one that this clone has agreed to" in one.faber("status").stdout)
     wait_until(lambda: not one.is_sending())
-    assert other.git("for-each-ref") == ""
-    assert one.origin.heads() == {}
+    done = run_command([COMMAND, "sync"], cwd=one.root, env={**one.environment, **given}, capture_output=True)
+    assert (done.returncode, b"hint: run `faber-ledger init --carry refs --remote NAME`" in done.stderr) == (13, True)
+    assert (other.heads(), one.origin.heads()) == ({}, before)
     more.write_text("")
     one.sync()
     assert one.origin.has(one)
+
+
+def test_a_new_password_in_the_url_is_no_other_url(one: CarriedClone) -> None:
+    one.git("remote", "set-url", "origin", "https://user:first@host.invalid/project.git")
+    one.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    one.git("remote", "set-url", "origin", "https://user:second@host.invalid/project.git")
+    assert "agreed to" not in one.sync(code=13).stderr
+    one.git("remote", "set-url", "origin", "https://user:second@other.invalid/project.git")
+    assert "agreed to" in one.sync(code=13).stderr

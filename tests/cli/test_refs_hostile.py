@@ -97,7 +97,10 @@ def test_two_clones_that_start_one_id_overwrite_nothing(one: CarriedClone) -> No
     before = path.read_bytes(), two.log_of(SHOP)
     said = two.sync(SHOP, code=22)
     assert f"{SHOP}: not sent: its ref is another run with the same id: nothing of it is used" in said.stdout
-    assert "start the run here again under another id" in said.stderr
+    hint = "start the run here again under another id"
+    assert hint in said.stderr
+    assert f"{hint} (`faber-ledger run start --run-id ID`)" in two.faber("status").stdout
+    assert hint in two.call(*two.command("doctor")).stdout
     assert (path.read_bytes(), two.log_of(SHOP)) == before
     assert one.origin.heads()[SHOP] == head
     assert one.sync(SHOP).stdout == "nothing new at origin\n"

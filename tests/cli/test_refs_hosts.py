@@ -295,12 +295,15 @@ def test_a_day_without_a_network_is_sent_by_one_sync(one: CarriedClone) -> None:
 # What it costs
 
 
-def test_a_sending_starts_four_gits_besides_the_push(one: CarriedClone) -> None:
+@pytest.mark.parametrize("has_metadata", [True, False])
+def test_a_sending_starts_three_gits_besides_the_push(one: CarriedClone, has_metadata: bool) -> None:
+    if has_metadata:
+        (one.state_path.parent / "metadata.json").write_text('{"plan_id": "first"}')
     one.sync()
     one.work("second")
     started = count_git(one, "sync")
     assert one.origin.has(one)
-    assert started == ["config", "ls-remote", "cat-file", "fast-import", "push"]
+    assert started == ["config", "ls-remote", "fast-import", "push"]
     assert count_git(one, "sync") == ["config", "ls-remote"]
     two = one.second("two")
     two.sync()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
-from support.carried import CarriedClone, agree
+from support.carried import CarriedClone, agree, wait_until
 from support.clones import RUN
 
 LATER, LATEST = "2027-01-01T00:00:00Z", "2027-02-01T00:00:00Z"
@@ -375,3 +376,104 @@ def test_a_state_that_is_not_here_is_not_said_to_differ(one: CarriedClone) -> No
     shown = one.faber("status").stdout
     assert f"This work tree does not have the files of {RUN}" in shown
     assert "differs" not in shown
+
+
+# Files that are gone, or are git's
+
+
+def at_origin(clone: CarriedClone, name: str = "state.json") -> Any:
+    return json.loads(clone.origin.content(name))
+
+
+def in_work_tree(clone: CarriedClone) -> CarriedClone:
+    """Go on with the run in a work tree of its own, and take its folder along."""
+    clone.git("worktree", "add", "-q", "--detach", "../tree")
+    tree = CarriedClone(clone.root.parent / "tree")
+    tree.name_run()
+    shutil.move(clone.state_path.parent, tree.state_path.parent)
+    return tree
+
+
+@pytest.mark.parametrize("way", ["work tree", "folder"])
+def test_an_end_is_sent_although_its_folder_is_removed_at_once(one: CarriedClone, way: str) -> None:
+    agree(one.root, auto=True)
+    clone = in_work_tree(one) if way == "work tree" else one
+    start = {"hook_event_name": "SessionStart", "source": "startup"}
+    clone.deliver("session-start", "last", **start)
+    clone.change(status="completed", updated_at=LATER)
+    (clone.state_path.parent / "metadata.json").write_text('{"plan_id": "of the last session"}')
+    clone.end("last")
+    if way == "work tree":
+        one.git("worktree", "remove", "--force", "../tree")
+    else:
+        shutil.rmtree(one.state_path.parent)
+    wait_until(lambda: not one.is_sending() and not clone.is_sending())
+    one.sync()
+    assert at_origin(one)["status"] == "completed"
+    assert at_origin(one, "metadata.json") == {"plan_id": "of the last session"}
+    assert one.origin.has(one)
+    assert one.sync().stdout == "nothing new at origin\n"
+
+
+def test_a_lost_folders_changes_are_merged_with_theirs(one: CarriedClone) -> None:
+    one.change(estimate=1, gone=True, updated_at="2026-12-01T00:00:00Z")
+    one.sync()
+    two = bring(one)
+    state = {**two.state, "estimate": 2, "updated_at": LATER}
+    del state["gone"]
+    two.put(state)
+    two.sync()
+    tree = in_work_tree(one)
+    tree.change(note="of the tree", updated_at=LATEST)
+    tree.deliver("session-start", "last", hook_event_name="SessionStart", source="startup")
+    one.git("worktree", "remove", "--force", "../tree")
+    one.sync()
+    assert (at_origin(one)["estimate"], at_origin(one)["note"], "gone" in at_origin(one)) == (2, "of the tree", False)
+    two.sync()
+    assert two.state["note"] == "of the tree"
+
+
+@pytest.mark.parametrize("way", ["resume", "init", "project"])
+def test_a_run_that_is_brought_back_has_what_was_not_sent(one: CarriedClone, way: str) -> None:
+    one.change(estimate=1, gone=True, branch="feat/258", updated_at="2026-12-01T00:00:00Z")
+    one.git("switch", "-q", "-c", "feat/258")
+    one.sync()
+    two = bring(one)
+    state = {**two.state, "estimate": 2, "updated_at": LATER}
+    del state["gone"]
+    two.put(state)
+    two.sync()
+    one.change(note="not sent")
+    (one.state_path.parent / "metadata.json").write_text('{"plan_id": "not sent"}')
+    one.work("last")
+    shutil.rmtree(one.state_path.parent)
+    if way == "init":
+        one.faber("init", "--git-only", "--carry", "refs", "--no-auto-send", "--fetch")
+    else:
+        one.faber(*(["run", "resume", RUN, "--yes"] if way == "resume" else ["project", RUN]))
+    assert one.state["note"] == "not sent"
+    assert json.loads((one.state_path.parent / "metadata.json").read_text()) == {"plan_id": "not sent"}
+    one.sync()
+    two.sync()
+    for clone in (one, two):
+        assert (clone.state["estimate"], clone.state["note"], "gone" in clone.state) == (2, "not sent", False)
+
+
+def test_an_older_commits_state_is_no_change(tmp_path: Path) -> None:
+    one = CarriedClone.started(tmp_path / "one")
+    one.git("rm", "--cached", "-rq", ".fractary/runs")
+    (one.root / ".gitignore").write_text("state.json\nmetadata.json\n")
+    one.commit("ignored")
+    advance(one)
+    one.sync()
+    one.git("switch", "-q", "--detach", "HEAD~")
+    assert one.state["current_phase"] != "evaluate"
+    one.record("on the older commit")
+    one.sync()
+    assert at_origin(one)["current_phase"] == "evaluate"
+    one.git("checkout", "-q", "--force", "main")
+    one.record("back")
+    one.sync()
+    assert at_origin(one)["current_phase"] == "evaluate"
+    one.faber("run", "resume", RUN, "--yes")
+    assert one.state["current_phase"] == "evaluate"

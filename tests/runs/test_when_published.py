@@ -146,3 +146,10 @@ def test_a_run_on_main_alone_needs_no_command(tmp_path: Path) -> None:
     alone.git("commit", "--quiet", "-m", "Run")
     record(alone)
     assert not_in_file(alone) == 0
+
+
+def test_only_this_work_trees_index_says_that_git_commits_here(project: Project, tmp_path: Path) -> None:
+    (project.root / ".git/index.lock").touch()
+    for index, is_published in ((tmp_path / "blog/.git/index", False), (project.root / ".git/index", True)):
+        project.deliver(START, client="second", pid="2", env={"GIT_INDEX_FILE": str(index)})
+        assert (not_in_file(project) == 0) == is_published
