@@ -41,7 +41,7 @@ def test_a_run_that_is_not_here_may_be_on_a_server_that_was_not_asked(team: Team
     done = first.faber("run", "resume", "shop-nothere", env={"FABER_LEDGER_URL": team.database.url(stranger)})
     assert done.returncode == 14
     assert done.stderr.startswith(f"error: the role {stranger.role} sees no project")
-    assert f"runs `faber-ledger db admit {stranger.role}`; if nobody has pushed it yet" in done.stderr
+    assert f"runs `faber-ledger db admit {stranger.role}`; if the server has no such project" in done.stderr
     done = first.faber("run", "resume", "shop-nothere", env={"FABER_LEDGER_URL": team.url})
     assert done.returncode == 10
     assert done.stderr.startswith("error: there is no run shop-nothere")
@@ -119,6 +119,8 @@ class Watching:
 
 def test_a_watch_says_once_that_the_server_is_lost_and_once_that_it_is_back(team: Team) -> None:
     first, deaf = team.clones[0], Deaf()
+    assert team.sync(first).returncode == 0
+    assert first.faber("note", "add", "news").returncode == 0
     configure(first, deaf.url)
     watching = Watching(first, PGGSSENCMODE="disable")
     for _ in range(3):
