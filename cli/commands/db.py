@@ -10,7 +10,7 @@ from faber_ledger.cli.ui.server import server_address, url_option
 from faber_ledger.cli.ui.words import table
 from faber_ledger.ledger.command_errors import NotFound, ServerRefused, StillSeen
 from faber_ledger.postgres import project as projects
-from faber_ledger.postgres.address import HINTS, NO_RIGHT
+from faber_ledger.postgres.address import NO_RIGHT
 from faber_ledger.postgres.server import Server, open_server
 from faber_ledger.runs.run import find_root
 from faber_ledger.runs.settings import project_id
@@ -42,7 +42,7 @@ def upgrade(url: str | None, as_json: bool) -> None:
             with server.transaction() as connection:
                 outcome = upgrade_server(connection)
         except ServerRefused as error:
-            if error.hint == HINTS[NO_RIGHT]:  # the server has no better one
+            if error.data.get("sqlstate") == NO_RIGHT:
                 error.hint = "a superuser runs it, or a role that owns the database and has CREATEROLE"
             raise
     line = f"upgraded the server from revision {outcome.before or 'none'} to {outcome.after}"

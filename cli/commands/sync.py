@@ -115,9 +115,9 @@ def sync(
 
 
 def _watch(wanted: Wanted, url: str | None, seconds: int, *, yes: bool) -> None:
-    """Exchange the runs again and again until an interrupt, and print what changes; a lost server is waited for.
+    """Exchange the runs again and again until an interrupt, and print what changes.
 
-    Once a round has worked, a server that refuses is waited for, too: one that starts again may refuse for a while.
+    Once a round has worked, a server that is lost or refuses is waited for: one that starts may refuse for a while.
     """
     shows: Callable[[Exchanged], bool] = _has_news
     reason = ""  # why the round before failed
@@ -125,7 +125,7 @@ def _watch(wanted: Wanted, url: str | None, seconds: int, *, yes: bool) -> None:
         try:
             _sync(wanted, url, yes=yes, shows=shows)
         except (ServerUnavailable, ServerRefused) as error:
-            if isinstance(error, ServerRefused) and shows is _has_news:
+            if shows is _has_news:
                 raise
             if error.message != reason:
                 say(f"{error.message.rstrip('.')}; tried again every {seconds} s until the server is back")

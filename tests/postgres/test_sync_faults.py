@@ -69,7 +69,7 @@ def test_a_wrong_password_is_refused_and_is_nowhere(team: Team, tmp_path: Path) 
     before = first.ledger_path.read_bytes()
     for word in ("Wr0ng/S3cret", "Wr0ng%2FS3cret"):
         done = team.sync(first, url=wrong)
-        assert (done.returncode, done.stdout) == (14, "")
+        assert (done.returncode, done.stdout) == (13, "")
         assert done.stderr.count("error: ") == 1
         assert word not in done.stderr
         assert files_with(tmp_path, word) == []
