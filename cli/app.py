@@ -28,6 +28,7 @@ SECTIONS = {
         "uninstall": ("uninstall:uninstall", "Remove what `init` added."),
         "config": ("config:config", "Show what is configured, and where."),
         "db": ("db:db", "Set up the team's server."),
+        "team": ("team:team", "Join a team's server."),
         "completion": ("completion:completion", "Print the shell's completion script."),
         "demo": ("demo:demo", "Show a run on two machines."),
         "hook": ("hook:hook", "Answer one of the client's hooks."),

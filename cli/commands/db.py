@@ -10,7 +10,8 @@ from faber_ledger.cli.ui.server import server_address, url_option
 from faber_ledger.cli.ui.words import table
 from faber_ledger.ledger.command_errors import NotFound, ServerRefused, StillSeen
 from faber_ledger.postgres import project as projects
-from faber_ledger.postgres.address import NO_RIGHT
+from faber_ledger.postgres.address import NO_RIGHT, Address
+from faber_ledger.postgres.invitation import invite
 from faber_ledger.postgres.server import Server, open_server
 from faber_ledger.runs.run import find_root
 from faber_ledger.runs.settings import project_id
@@ -74,6 +75,30 @@ def admit(role: str, admin: bool, url: str | None, as_json: bool) -> None:
     if not may_use and not as_json:
         say(f"note: {role} cannot use the server without the role faber_ledger_member: the database's owner runs")
         say(f"  GRANT faber_ledger_member TO {projects.quote_role(role)};")
+
+
+@db.command("invite", short_help="Make a login for a newcomer.")
+@click.argument("name")
+@click.option("--admin", is_flag=True, help="Let the newcomer admit and expel others, too.")
+@url_option
+@json_option
+def invite_login(name: str, admin: bool, url: str | None, as_json: bool) -> None:
+    """Make the login NAME, and print a code with which its owner joins this project: it is good once, for 24 hours.
+
+    The owner of the database runs it, or an admin of the project who may create roles.
+
+    \b
+    Example: faber-ledger db invite ben
+    Exit codes: 0 done; 1 the project has no id yet; 2 wrong usage, or no server is named;
+    12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses.
+    """
+    address = server_address(url)
+    with open_server(address, writing=True) as server:
+        code = invite(server, project := project_id(find_root(os.getcwd())), name, as_admin=admin)
+    theirs = Address({**address.parameters, "user": name})
+    data = {"project": project, "role": name, "admin": admin, "code": code, "url": str(theirs)}
+    lines = [f"{code}", f"  is {name}'s code, good once and for 24 hours; in a clone of the project it is asked for by"]
+    show(data, [*lines, f"  faber-ledger team join '{theirs}'"], as_json=as_json)
 
 
 @db.command(short_help="Let a role see it no more.")

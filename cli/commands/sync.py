@@ -157,7 +157,7 @@ def _sync(
     with open_server(server_address(url)) as server:
         pushes = wanted.pushes and not server.is_read_only
         remote = open_project(server, project, writer_of(wanted.root))
-        meet_project(wanted.root, remote, is_sure=yes)
+        meet_project(wanted.root, remote, say, is_sure=yes)
         now = wanted._replace(pushes=pushes)
         for found in _exchange_each(remote, now):
             if isinstance(found, int):

@@ -13,7 +13,6 @@ from typing import Any, Literal, NamedTuple
 from faber_ledger.cli.sync.carried import record_waiting
 from faber_ledger.cli.sync.intake import Progress, Taken, take_new
 from faber_ledger.cli.sync.versions import time_of
-from faber_ledger.cli.ui.output import say
 from faber_ledger.cli.ui.progress import progress_bars
 from faber_ledger.cli.ui.server import pick_server_run, server_address
 from faber_ledger.cli.ui.words import events_shown
@@ -203,7 +202,7 @@ def fetch_event(run: Run, name: str, address: Address) -> Iterator[Row]:
             yield from [row for _, row in batch]
 
 
-def meet_project(root: str, remote: Remote, *, is_sure: bool) -> None:
+def meet_project(root: str, remote: Remote, say: Callable[[str], None], *, is_sure: bool) -> None:
     """Name the project and its admins at this clone's first exchange with it.
 
     Raises ServerRefused unless the user `is_sure`, is an admin, or has named one in the configuration: whoever has made
@@ -232,7 +231,7 @@ def bring_run(root: str, text: str, url: str | None, warn: Callable[[str], None]
     project = project_id(root)
     with open_server(server_address(url)) as server:
         remote = open_project(server, project, writer_of(root))
-        meet_project(root, remote, is_sure=is_sure)
+        meet_project(root, remote, warn, is_sure=is_sure)
         run_id = pick_server_run(server, project, text)
         run = run_here(root, run_id)
         if run.is_kept and not os.path.lexists(run.state_path):

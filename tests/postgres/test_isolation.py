@@ -127,11 +127,17 @@ def test_each_question_about_a_project_of_others_finds_nothing(two: Two) -> None
 def test_every_function_that_a_member_may_call_is_tried_here(two: Two) -> None:
     """A question that is added, and not asked above, fails this."""
     callable_now = {name for (name,) in two.tries(CALLABLE)}
-    others = {"projects", "admit", *CHANGING, "expel", "push_events", "put_state", "tell_readers"}
+    others = {"projects", "admit", "accept_invitation", *CHANGING, "expel", "push_events", "put_state", "tell_readers"}
     assert callable_now == others | {question.partition("(")[0] for question in (*ABOUT_FIRST, *SINGLE)}
 
 
-CHANGING = {"claim_clone": "'w'", "give_clone": "'w', session_user::name", "restore_event": "'x'", "purge_event": "'x'"}
+CHANGING = {
+    "invite": "session_user::name, true",
+    "claim_clone": "'w'",
+    "give_clone": "'w', session_user::name",
+    "restore_event": "'x'",
+    "purge_event": "'x'",
+}
 
 
 def test_nothing_is_changed_in_a_project_of_others(two: Two) -> None:

@@ -187,13 +187,15 @@ class Project:
         merged: dict[str, str | None] = {**inherited, **own, **(more or {})}
         return {name: value for name, value in merged.items() if value is not None}
 
-    def faber(self, *arguments: str, env: Mapping[str, str | None] | None = None) -> subprocess.CompletedProcess[str]:
-        """Run a command in the project."""
+    def faber(
+        self, *arguments: str, env: Mapping[str, str | None] | None = None, stdin: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command in the project, which reads `stdin`."""
         return run_command(
             [COMMAND, *arguments],
             cwd=self.root,
             env=self.environment(env),
-            stdin=subprocess.DEVNULL,
+            input=stdin or "",
             capture_output=True,
             text=True,
             encoding="utf-8",

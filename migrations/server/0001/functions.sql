@@ -100,6 +100,33 @@ BEGIN
 END
 $$;
 
+-- Let a login see a project once it accepts; then accept, and learn the projects that this was for.
+CREATE FUNCTION faber_ledger.invite(wanted text, newcomer name, as_admin boolean) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+BEGIN
+  PERFORM faber_ledger.require_admin(wanted);
+  INSERT INTO faber_ledger.invitation (project, role_oid, is_admin)
+    SELECT wanted, oid, as_admin FROM pg_catalog.pg_roles WHERE rolname = newcomer;
+END
+$$;
+
+CREATE FUNCTION faber_ledger.accept_invitation() RETURNS SETOF text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+DECLARE
+  one record;
+BEGIN
+  FOR one IN
+    DELETE FROM faber_ledger.invitation USING pg_catalog.pg_roles AS me
+    WHERE me.rolname = session_user AND role_oid = me.oid RETURNING project, is_admin, until
+  LOOP
+    IF one.until > now() THEN
+      PERFORM faber_ledger.add_member(one.project, session_user, one.is_admin);
+      RETURN NEXT one.project;
+    END IF;
+  END LOOP;
+END
+$$;
+
 -- Let a role see a project no more; whether it did. A login may always leave.
 CREATE FUNCTION faber_ledger.expel(wanted text, leaver name) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$

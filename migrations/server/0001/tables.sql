@@ -15,6 +15,15 @@ CREATE TABLE faber_ledger.member (
   PRIMARY KEY (project, role)
 );
 
+-- Logins that were made with a code for their password, and see a project once they have used it.
+CREATE TABLE faber_ledger.invitation (
+  project text COLLATE "C" NOT NULL REFERENCES faber_ledger.project,
+  role_oid oid NOT NULL,
+  is_admin boolean NOT NULL,
+  until timestamptz NOT NULL DEFAULT now() + interval '24 hours',
+  PRIMARY KEY (project, role_oid)
+);
+
 CREATE INDEX member_role ON faber_ledger.member (role_oid);
 
 -- Whose a clone is: the login of its first exchange, or whom an admin has named since. `writer` is the clone's id.
