@@ -128,9 +128,8 @@ def project_in(cluster: Cluster) -> Iterator[tuple[Database, Login]]:
     """Yield a fresh database with two projects, and the member who made them."""
     with fresh_database(cluster) as database:
         member = database.login()
-        with database.connect(member) as connection:
-            for project in (LONG_RUN, MANY_RUNS):
-                connection.execute("SELECT faber_ledger.register_project(%s, 'bench')", (project,))
+        for project in (LONG_RUN, MANY_RUNS):
+            database.add_project(project, member)
         yield database, member
 
 

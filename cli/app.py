@@ -27,6 +27,7 @@ SECTIONS = {
         "init": ("init:init", "Add the four hooks to the client's settings."),
         "uninstall": ("uninstall:uninstall", "Remove what `init` added."),
         "db": ("db:db", "Set up the team's server."),
+        "team": ("team:team", "Join a team's server."),
         "demo": ("demo:demo", "Show a run on two machines."),
         "hook": ("hook:hook", "Answer one of the client's hooks."),
     },

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from alembic import command
 from alembic.config import Config
@@ -59,12 +59,14 @@ def list_revisions() -> list[str]:
     return [one.revision for one in ScriptDirectory.from_config(make_config(SERVER)).walk_revisions()][::-1]
 
 
-def upgrade_server(driver: object) -> Outcome:
+def upgrade_server(driver: Any) -> Outcome:
     """Upgrade a server to the newest revision, in one transaction on a connection of the driver's.
 
     Raises NewerFormat for a server of a newer program, LedgerError if another role made the schema, and what the driver
     raises if the server refuses.
     """
+    driver.execute(b"SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false)")
+    driver.commit()  # else SQLAlchemy's first rollback takes it back
     engine = create_engine(
         "postgresql+psycopg://", creator=lambda: driver, poolclass=StaticPool, pool_reset_on_return=None
     )

@@ -141,12 +141,15 @@ def _without_scheme(url: str) -> str:
 
 
 LATER = "local work goes on; run the command again when the server is back, and nothing is lost or doubled"
+HINT_CONNECT = (
+    "check the URL, the network, the password (PGPASSWORD, ~/.pgpass), that the server runs, and that the role may log"
+    f" in; {LATER}"
+)
 NO_RIGHT = "42501"  # SQLSTATE
 # SQLSTATE: classes, and single conditions. Everything else is a refusal.
 UNAVAILABLE_CLASSES = ("08", "40", "53", "57", "58", "XX")
 UNAVAILABLE = {"25006", "25P03", "25P04", "55P03"}  # read-only, too long without a word, a lock timeout
 HINTS = {
-    "28": "check the password (PGPASSWORD, ~/.pgpass), the database's name, and that the role may log in",
     "42": "check that the role has been granted faber_ledger_member, and that `faber-ledger db upgrade` was run",
     NO_RIGHT: "the owner of the database grants the role faber_ledger_member, and an admin of the project runs"
     " `faber-ledger db admit ROLE`",
@@ -155,9 +158,6 @@ HINTS = {
     "25006": f"connect to the server that takes changes, not to a replica; {LATER}",
     "57014": f"the server took too long; {LATER}",
 }
-# A server that refuses a login says so before there is any SQLSTATE, and perhaps in its own language.
-BUSY = ("starting up", "shutting down", "in recovery", "recovery mode", "too many", "remaining connection slots")
-NO_LOGIN = ("FATAL", "password", "fe_sendauth")
 
 
 def is_interrupted(error: Exception) -> bool:
@@ -169,33 +169,30 @@ def is_interrupted(error: Exception) -> bool:
 
 
 def translate(error: Exception, address: Address) -> LedgerError:
-    """Return the error that a command ends with in place of one of psycopg's."""
+    """Return the error that a command ends with in place of one of psycopg's.
+
+    What the server says, its hint too, is quoted as the server's. The driver gives no code for a connection that fails.
+    """
+    import psycopg
+
     state: str | None = getattr(error, "sqlstate", None)
     diagnosis = getattr(error, "diag", None)
     # Not the whole text: its details may have the row that was refused, with its payload.
-    message = address.screen(getattr(diagnosis, "message_primary", None) or str(error).strip())
-    hint = address.screen(getattr(diagnosis, "message_hint", None) or "")
-    if state is None:
-        return _translate_lost(error, message, address)
-    known = hint or HINTS.get(state) or HINTS.get(state[:2])
-    if state in UNAVAILABLE or state[:2] in UNAVAILABLE_CLASSES:
-        later = HINTS.get(state) or HINTS.get(state[:2]) or (f"{hint.rstrip('.')}; {LATER}" if hint else LATER)
-        return ServerUnavailable(f"{address}: {message}", hint=later, data={"sqlstate": state})
-    return ServerRefused(f"{address}: {message}", hint=known or "", data={"sqlstate": state})
+    primary = getattr(diagnosis, "message_primary", None)
+    advice = getattr(diagnosis, "message_hint", None)
+    if not primary:
+        message = f"{address}: {address.screen(str(error).strip())}"
+        if isinstance(error, psycopg.DataError):
+            return ServerRefused(message)
+        return ServerUnavailable(message, hint=HINT_CONNECT)
+    said = "; ".join([address.screen(text) for text in (primary, advice) if text])
+    message, data = f'{address}: the server says "{said}"', {"sqlstate": state}
+    known = HINTS.get(state or "") or HINTS.get((state or "")[:2])
+    if state in UNAVAILABLE or (state or "")[:2] in UNAVAILABLE_CLASSES:
+        return ServerUnavailable(message, hint=known or LATER, data=data)
+    return ServerRefused(message, hint=known or "", data=data)
 
 
 def translate_read_only(address: Address) -> LedgerError:
     """Return the error for a server that takes no change."""
     return ServerUnavailable(f"{address}: the server is read-only", hint=HINTS["25006"], data={"sqlstate": "25006"})
-
-
-def _translate_lost(error: BaseException, message: str, address: Address) -> LedgerError:
-    """Return the error for a connection that was not made, or is lost."""
-    import psycopg
-
-    if isinstance(error, psycopg.DataError):
-        return ServerRefused(f"{address}: {message}")
-    is_refused = any([sign in message for sign in NO_LOGIN]) and not any([sign in message for sign in BUSY])
-    if is_refused:
-        return ServerRefused(f"{address}: {message}", hint=HINTS["28"])
-    return ServerUnavailable(f"{address}: {message}", hint=f"check the URL, the network and the server; {LATER}")

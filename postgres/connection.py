@@ -24,22 +24,27 @@ PARAMETERS = {
     "tcp_user_timeout": "30000",  # milliseconds
     "client_encoding": "UTF8",
 }
-# Settings of the session: a client that hangs, or is gone, must not hold a project's lock for long.
+# Settings of each transaction, since behind a pooler a session is everybody's: a client that hangs, or is gone, must
+# not hold a project's lock for long.
 SETTINGS = {
     "search_path": "pg_catalog, pg_temp",  # else whoever may create in a schema of the user's could take a call's place
     "statement_timeout": "120s",
     "lock_timeout": "60s",
     "idle_in_transaction_session_timeout": "60s",
-    "tcp_keepalives_idle": "30",
-    "tcp_keepalives_interval": "10",
-    "tcp_keepalives_count": "3",
 }
+SET = b"SELECT " + b", ".join(
+    [f"pg_catalog.set_config('{name}', '{value}', true)".encode() for name, value in SETTINGS.items()]
+)
 
 
 class BoundedConnection(psycopg.Connection[Any]):
     """A connection on which the server is never silent for more than `patience` seconds while it is asked something."""
 
     patience: float | None = None  # None: as long as it takes
+
+    def begin(self) -> None:
+        """Begin a transaction, with its settings; raises psycopg's errors."""
+        self.execute(SET)
 
     def wait(self, gen: Generator[Any, Any, Any], *args: Any, **options: Any) -> Any:
         """Wait for what a generator of the driver waits for; raises OperationalError after too long a silence."""
@@ -73,7 +78,4 @@ def connect(parameters: dict[str, str], patience: float | None) -> BoundedConnec
     connection.patience = patience
     connection.isolation_level = IsolationLevel.READ_COMMITTED  # our triggers refuse any other
     connection.prepare_threshold = None  # behind a pooler the next transaction may run where nothing was prepared
-    settings = ", ".join([f"pg_catalog.set_config('{name}', '{value}', false)" for name, value in SETTINGS.items()])
-    connection.execute(f"SELECT {settings}".encode())
-    connection.commit()
     return connection

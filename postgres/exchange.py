@@ -31,17 +31,21 @@ if TYPE_CHECKING:
 
 
 PUSH = b"""\
-SELECT added, conflicts FROM faber_ledger.push_events(
+SELECT added, conflicts, not_removed FROM faber_ledger.push_events(
   %s, %s, %b::bigint[], %b::text[], %b::text[], %b::integer[], %b::text[], %b::text[], %b::text[], %b::text[],
   %b::bytea[], %b::bytea[], %b::text[], %b::bytea[], %b::bytea[]
 )"""
 
 
 class Pushed(NamedTuple):
-    """How many events the server did not have, and the ids of those that it has with another content."""
+    """How many events the server did not have, and the ids of those that it has with another content.
+
+    `not_removed`: events that were redacted here, and that the login may not redact on the server.
+    """
 
     added: int
     conflicts: list[str]
+    not_removed: list[str]
 
 
 def push_events(
@@ -52,25 +56,26 @@ def push_events(
     Raises ServerUnavailable and ServerRefused: then the batches before are on the server, and pushing again adds what
     is missing.
     """
-    added, conflicts = 0, []
+    added, conflicts, not_removed = 0, [], []
     for batch in _in_batches(rows):
         with server.transaction() as connection:
-            count, named = _push_batch(connection, project, run_id, batch)
-        added += count
-        conflicts += named
+            pushed = _push_batch(connection, project, run_id, batch)
+        added += pushed.added
+        conflicts += pushed.conflicts
+        not_removed += pushed.not_removed
         advance(len(batch))
-    return Pushed(added, conflicts)
+    return Pushed(added, conflicts, not_removed)
 
 
-def _push_batch(connection: Connection, project: str, run_id: str, batch: list[Row]) -> tuple[int, list[str]]:
+def _push_batch(connection: Connection, project: str, run_id: str, batch: list[Row]) -> Pushed:
     with translate_decode_errors("push_events"):
         rows = connection.execute(PUSH, (project, run_id, *map(list, zip(*batch, strict=True)))).fetchall()
-    check_rows("push_events", [("added", int), ("conflicts", list)], rows)
+    check_rows("push_events", [("added", int), ("conflicts", list), ("not_removed", list)], rows)
     sent = {row[ID] for row in batch}
     if len(rows) == 1:
-        added, conflicts = rows[0]
-        if 0 <= added <= len(batch) and all([name in sent for name in conflicts]):
-            return added, conflicts
+        pushed = Pushed(*rows[0])
+        if 0 <= pushed.added <= len(batch) and all([name in sent for name in pushed.conflicts]):
+            return pushed
     raise absurd_answer("push_events")
 
 
@@ -199,16 +204,20 @@ LARGEST = 64 * 1024 * 1024  # bytes, as of a state in a work tree
 
 
 class ServerState(NamedTuple):
-    """What the server has of a run's state: its `updated_at` in UTC, empty if it has none, and its SHA-256."""
+    """What the server has of a run's state: its `updated_at` in UTC, empty if it has none, and its SHA-256.
+
+    `log_end` is the last event in the log of the clone that pushed it.
+    """
 
     at: str
+    log_end: str
     digest: bytes
 
 
 def describe_state(server: Server, project: str, run_id: str) -> ServerState | None:
     """Return the time and the digest of a run's state; None without one. Raises as `Server.transaction`."""
     with server.transaction() as connection:
-        columns = {"at": str, "digest": bytes}
+        columns = {"at": str, "log_end": str, "digest": bytes}
         found = ask(connection, "state_of", columns, limit=1, project=project, run_id=run_id)
     return ServerState(*found[0]) if found else None
 
@@ -227,13 +236,22 @@ def fetch_state(server: Server, project: str, run_id: str) -> str | None:
 
 
 def put_state(
-    server: Server, project: str, run_id: str, content: str, at: str, writer: str, known_redactions: list[str]
+    server: Server,
+    project: str,
+    run_id: str,
+    state: ServerState,
+    content: str,
+    writer: str,
+    base: bytes | None,
+    known_redactions: list[str],
 ) -> bool:
     """Put a run's state on the server, which keeps the newest one; raises as `Server.transaction`.
 
-    Return False if the server has a newer one, or a redaction that is not known here: the state may still show what
-    that removes.
+    `base` is the digest of the server's state that this one includes. Return False if the server has a newer one or
+    another login's that is not included, or a redaction that is not known here: the state may still show what that
+    removes.
     """
-    asked = {"content": content, "at": at, "writer": writer, "known_redactions": known_redactions}
+    asked: dict[str, Any] = {"content": content, "at": state.at, "writer": writer, "log_end": state.log_end}
+    asked |= {"base": base, "known_redactions": known_redactions}
     with server.transaction() as connection:
         return bool(ask_one(connection, "put_state", bool, project=project, run_id=run_id, **asked))

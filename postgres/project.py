@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -11,7 +13,6 @@ from faber_ledger.postgres.address import NO_RIGHT
 from faber_ledger.postgres.ask import absurd_answer, ask, ask_one
 from faber_ledger.postgres.server import Server
 
-REGISTER = "SELECT faber_ledger.register_project(%(project)s, %(name)s)"
 POSITION: dict[str, Any] = {"position": int, "id": str}
 
 
@@ -40,30 +41,85 @@ def admission(server: Server) -> str:
     """Return what a login does that does not see a project."""
     return (
         "an admin of the project, or the owner of the database, runs"
-        f" `faber-ledger db admit {quote_word(server.role)}`; if nobody has pushed it yet, `faber-ledger sync` makes"
-        " it, and who does is its admin"
+        f" `faber-ledger db admit {quote_word(server.role)}`; if the server has no such project yet, the owner makes it"
+        f" with `faber-ledger db project add --admin {quote_word(server.role)}`"
     )
 
 
-def open_project(server: Server, project: str, name: str, *, writing: bool) -> str:
-    """Return as `find_project`; with `writing`, a project that nobody has is made first.
+CLONE: dict[str, Any] = {"role": str, "is_mine": bool}
 
-    Raises ServerRefused if the login does not see the project.
+
+def open_project(server: Server, project: str, writer: str) -> Remote:
+    """Open a project for the clone with a writer's id, which is the login's from then on.
+
+    On a server that only reads nothing is noted. Raises ServerRefused if the login does not see the project, or the
+    clone is another login's.
     """
     made = find_project(server, project)
-    if made is None and writing:
-        try:
-            with server.transaction() as connection:
-                connection.execute(REGISTER, {"project": project, "name": name[:255]})
-        except ServerRefused as error:
-            if error.data.get("sqlstate") == NO_RIGHT:  # somebody else has made it
-                error.hint = admission(server)
-            raise
-        made = find_project(server, project)
     if made is None:
         message = f"the role {server.role} sees no project {project} on this server"
         raise ServerRefused(message, hint=admission(server))
-    return made
+    if not server.is_read_only:
+        with server.transaction() as connection:
+            found = ask(connection, "claim_clone", CLONE, limit=1, project=project, writer=writer)
+        if found != [(server.role, True)]:
+            owner, me = escape(str(found[0][0])) if found else "nobody", quote_word(server.role)
+            raise ServerRefused(
+                f"this clone (writer {writer}) is the login {owner}'s on the server, and you are {server.role}",
+                hint=f"connect as {owner}, or let an admin run `faber-ledger db rebind {writer} {me}`",
+            )
+    return Remote(server, project, f"{project} {made}")
+
+
+def add_project(server: Server, project: str, name: str, admin: str) -> bool:
+    """Make a project, with a role as its admin; return whether it was made, and not there.
+
+    Raises ServerRefused if the login may not, or the role does not exist.
+    """
+    asked = {"project": project, "name": name[:255], "admin": admin}
+    with explained_refusal(server), server.transaction() as connection:
+        return bool(ask_one(connection, "add_project", bool, **asked))
+
+
+def rebind_clone(server: Server, project: str, writer: str, role: str) -> None:
+    """Give the clone with a writer's id to a login; raises ServerRefused for who is no admin, and without the role."""
+    with explained_refusal(server, project), server.transaction() as connection:
+        connection.execute(REBIND, {"project": project, "writer": writer, "role": role})
+
+
+def restore_event(server: Server, project: str, event: str) -> list[str]:
+    """Put a redacted payload back that the server keeps for its admins; return the runs that have the event."""
+    return _change_removed(server, "restore_event", project, event)
+
+
+def purge_event(server: Server, project: str, event: str) -> list[str]:
+    """Remove for good what the server keeps of a redacted payload; return the runs that have the event."""
+    return _change_removed(server, "purge_event", project, event)
+
+
+def _change_removed(server: Server, function: str, project: str, event: str) -> list[str]:
+    with explained_refusal(server, project), server.transaction() as connection:
+        found = ask(connection, function, {function: str}, project=project, event=event)
+    return [run_id for (run_id,) in found]
+
+
+def owners_of_clones(server: Server, project: str) -> dict[str, str]:
+    """Return the login of each clone that has exchanged with the project, by its writer's id."""
+    with server.transaction() as connection:
+        found = ask(connection, "clones", {"writer": str, "role": str}, project=project)
+    return {str(writer): str(role) for writer, role in found}
+
+
+def who_brought(server: Server, project: str, run_id: str, ids: list[str]) -> dict[str, str]:
+    """Return of events on the server, by their ids, whose clone wrote them and which login brought them."""
+    owners = owners_of_clones(server, project)
+    with server.transaction() as connection:
+        columns = {"id": str, "writer": str, "pushed_by": str}
+        found = ask(connection, "who_brought", columns, project=project, run_id=run_id, ids=ids)
+    return {
+        name: f"written by {escape(owners.get(writer) or writer)}, brought by {escape(login)}"
+        for name, writer, login in found
+    }
 
 
 def newest_event(server: Server, project: str, run_id: str | None = None) -> tuple[int, str] | None:
@@ -112,6 +168,7 @@ NO_ROLE = "42704"  # SQLSTATE
 HINT_NO_ROLE = "check the name; `\\du` in `psql` lists the roles"
 MEMBER: dict[str, Any] = {"role": str, "is_admin": bool}
 ADMIT = "SELECT faber_ledger.admit(%(project)s, %(role)s, %(as_admin)s)"
+REBIND = "SELECT faber_ledger.give_clone(%(project)s, %(writer)s, %(role)s)"
 # Whether the role, or all who are in it, may call the server's functions at all.
 MAY_USE = "SELECT pg_has_role(%(role)s, 'faber_ledger_member', 'USAGE')"
 # Of some roles those whose rights a role has: it is in them, or a superuser.
@@ -143,16 +200,9 @@ def admit(server: Server, project: str, role: str, *, as_admin: bool) -> bool:
 
     Raises ServerRefused if the role does not exist or the login is not an admin, and as `Server.transaction`.
     """
-    try:
-        with server.transaction() as connection:
-            connection.execute(ADMIT, {"project": project, "role": role, "as_admin": as_admin})
-            return connection.execute(MAY_USE, {"role": role}).fetchone() == (True,)
-    except ServerRefused as error:
-        if error.data.get("sqlstate") == NO_ROLE:
-            error.hint = HINT_NO_ROLE
-        else:
-            _explain_no_right(error, server, project)
-        raise
+    with explained_refusal(server, project), server.transaction() as connection:
+        connection.execute(ADMIT, {"project": project, "role": role, "as_admin": as_admin})
+        return connection.execute(MAY_USE, {"role": role}).fetchone() == (True,)
 
 
 def expel(server: Server, project: str, role: str, *, may_be_last: bool) -> Expelled:
@@ -161,36 +211,46 @@ def expel(server: Server, project: str, role: str, *, may_be_last: bool) -> Expe
     Raises ServerRefused if the role does not exist, or the login is not an admin of the project; without `may_be_last`
     LastAdmin for the only admin.
     """
-    try:
-        with server.transaction() as connection:
-            before = [Member(*row) for row in ask(connection, "members", MEMBER, project=project)]
-            others = [one for one in before if one.role != role]
-            was_admin = any([one.is_admin for one in before if one.role == role])
-            has_no_admin = bool(before) and not any([one.is_admin for one in others])
-            was_member = ask_one(connection, "expel", bool, project=project, role=role)
-            if was_admin and has_no_admin and not may_be_last:
-                raise LastAdmin(
-                    f"{escape(role)} is the only admin of this project: without one, only the owner of the database"
-                    " admits and expels",
-                    hint="make another one with `faber-ledger db admit --admin ROLE`, or add --yes",
-                )
-            if not was_member and connection.execute(EXISTS, {"role": role}).fetchone() == (0,):
-                raise ServerRefused(f"the role {escape(role)} does not exist", hint=HINT_NO_ROLE)
-            asked = {"role": role, "roles": [one.role for one in others]}
-            found = connection.execute(GROUPS_OF, asked).fetchall()
-    except ServerRefused as error:
-        _explain_no_right(error, server, project)
-        raise
+    with explained_refusal(server, project), server.transaction() as connection:
+        before = [Member(*row) for row in ask(connection, "members", MEMBER, project=project)]
+        others = [one for one in before if one.role != role]
+        was_admin = any([one.is_admin for one in before if one.role == role])
+        has_no_admin = bool(before) and not any([one.is_admin for one in others])
+        was_member = ask_one(connection, "expel", bool, project=project, role=role)
+        if was_admin and has_no_admin and not may_be_last:
+            raise LastAdmin(
+                f"{escape(role)} is the only admin of this project: without one, only the owner of the database"
+                " admits and expels",
+                hint="make another one with `faber-ledger db admit --admin ROLE`, or add --yes",
+            )
+        if not was_member and connection.execute(EXISTS, {"role": role}).fetchone() == (0,):
+            raise ServerRefused(f"the role {escape(role)} does not exist", hint=HINT_NO_ROLE)
+        asked = {"role": role, "roles": [one.role for one in others]}
+        found = connection.execute(GROUPS_OF, asked).fetchall()
     return Expelled(was_member, sorted([str(row[0]) for row in found]), has_no_admin and was_member)
 
 
-def _explain_no_right(error: ServerRefused, server: Server, project: str) -> None:
-    """Set an error's hint for a login that may not admit and expel; raises ServerRefused without the project."""
-    if error.data.get("sqlstate") == NO_RIGHT:
-        open_project(server, project, "", writing=False)
-        error.hint = (
-            "an admin of the project (`faber-ledger db members` names them) or the owner of the database does it"
-        )
+@contextmanager
+def explained_refusal(server: Server, project: str | None = None) -> Iterator[None]:
+    """Set the hint of a refusal in a block: of a role that does not exist, and of a login that may not do it.
+
+    With a `project`, raises ServerRefused if the login does not see it.
+    """
+    try:
+        yield
+    except ServerRefused as error:
+        if error.data.get("sqlstate") == NO_ROLE:
+            error.hint = HINT_NO_ROLE
+        elif error.data.get("sqlstate") == NO_RIGHT and project is None:
+            error.hint = "the owner of the database does it, or grants you EXECUTE on faber_ledger.add_project"
+        elif error.data.get("sqlstate") == NO_RIGHT and project is not None:
+            if find_project(server, project) is None:
+                message = f"the role {server.role} sees no project {project} on this server"
+                raise ServerRefused(message, hint=admission(server)) from None
+            error.hint = (
+                "an admin of the project (`faber-ledger db members` names them) or the owner of the database does it"
+            )
+        raise
 
 
 def quote_role(role: str) -> str:

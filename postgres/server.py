@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable
 from faber_ledger.ledger.encoding import sha256
 from faber_ledger.ledger.errors import LedgerError, NewerFormat
 from faber_ledger.postgres.address import Address, is_interrupted, load_driver, translate, translate_read_only
 from faber_ledger.postgres.ask import NONE, Connection, Kinds, absurd_answer, check_rows, translate_decode_errors
+
+if TYPE_CHECKING:
+    from faber_ledger.postgres.connection import BoundedConnection  # loads psycopg
 
 OLDEST_VERSION = 14
 PATIENCE = 150.0  # seconds; a statement may take 120
@@ -49,11 +52,11 @@ class Server:
     def __init__(self, address: Address, patience: float | None) -> None:
         self.address = address
         self._patience = patience
-        self._connection: Connection | None = None
+        self._connection: BoundedConnection | None = None
         self.role = ""  # the login
         self.is_read_only = False
 
-    def connect(self) -> Connection:
+    def connect(self) -> BoundedConnection:
         """Return a new connection, which the caller closes; raises psycopg's errors."""
         from faber_ledger.postgres.connection import connect  # the extra; `open_server` has loaded it
 
@@ -70,6 +73,7 @@ class Server:
             if connection is None:
                 connection = self.connect()
             try:
+                connection.begin()
                 yield connection
                 connection.commit()
             except BaseException:

@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 from contextlib import suppress
+from itertools import chain
 from typing import NamedTuple
 
 from faber_ledger.ledger import disk
@@ -61,13 +62,17 @@ class RedactionResult(NamedTuple):
     cleaned: dict[str, Any]
 
 
-def plan_redaction(log: Log, name: str, reason: str | None) -> RedactionPlan:
-    """Plan the redaction of one event of a log; raises UsageFailed for what cannot be redacted."""
+def plan_redaction(log: Log, name: str, reason: str | None, writer: str) -> RedactionPlan:
+    """Plan the redaction of one event of a log by a writer; raises UsageFailed for what cannot be redacted.
+
+    Somebody else's redaction of an event is no reason not to record the one of its own writer, which he alone undoes.
+    """
     (row,) = rows_named(log, name)
     kind = row[TYPE]
     if kind in KINDS:
         raise UsageFailed(f"an {kind} cannot be redacted", hint="redact the event that it names, or undo that")
-    if name in effective_redactions(log.connection):
+    known = effective_redactions(log.connection).get(name)
+    if known is not None and (known.writer == writer or row[WRITER] != writer):
         return RedactionPlan(name, kind, None, set())
     texts = texts_of(loads(row[PAYLOAD])) if row[PAYLOAD] is not None else set()
     reason = mask_text(reason) if reason else None
@@ -124,9 +129,19 @@ def redact_event(
 
 
 def undo_redaction(
-    run: Run, name: str, reason: str | None, *, at: float, writer: str, client: str | None, warn: Callable[[str], None]
+    run: Run,
+    name: str,
+    reason: str | None,
+    copies: Iterable[Row],
+    *,
+    at: float,
+    writer: str,
+    client: str | None,
+    warn: Callable[[str], None],
 ) -> str:
     """Put the payload of an event back from any copy that has it, and return the id of the `redaction_undone`.
+
+    `copies` are read after those of this clone.
 
     It may have been undone elsewhere: a team's server brings the undo, and no payload.
     Raises UsageFailed if it is not redacted, or was by its own writer elsewhere, NotFound if no copy has the payload,
@@ -142,7 +157,7 @@ def undo_redaction(
                 f"event {name} was redacted by the clone that wrote it, and that clone alone can undo it",
                 hint=f"run `faber-ledger show {found.id}` to see who, and when",
             )
-        whole = next(_copies_with_payload(run, row), None)
+        whole = next(_copies_with_payload(run, row, copies), None)
         if whole is None:
             hint = "run the command in a clone that set it aside less than 30 days ago"
             if found is not None and found.writer == writer:
@@ -160,10 +175,10 @@ def undo_redaction(
     return undone
 
 
-def _copies_with_payload(run: Run, row: Row) -> Iterator[Row]:
-    """Yield the copies of an event, with its payload, that are set aside or in another file of the run."""
+def _copies_with_payload(run: Run, row: Row, copies: Iterable[Row]) -> Iterator[Row]:
+    """Yield the copies of an event, with its payload: set aside, in another file of the run, or of these `copies`."""
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
-        for one in (*rows_set_aside(run), *_rows_in_files(run, row[ID], folder)):
+        for one in chain(rows_set_aside(run), _rows_in_files(run, row[ID], folder), copies):
             if one[ID] == row[ID] and one[HASH] == row[HASH] and one[PAYLOAD] is not None:
                 examined = examine(one)
                 if examined.fault is None and examined.dropped is None:

@@ -25,12 +25,14 @@ if TYPE_CHECKING:
         """The user's configuration: its values, its path, what is wrong with it (None: nothing), its unknown keys.
 
         `commands` maps a slash command's name, without arguments, to the program and arguments that replace it;
-        placeholders in them are not filled in yet. `url` is the address of the team's server, perhaps with a password.
+        placeholders in them are not filled in yet. `url` is the address of the team's server, perhaps with a password,
+        and `admins` are the logins that the user lets decide who reads a project there.
         """
 
         plugin_roots: list[str]
         commands: dict[str, list[str]]
         url: str | None
+        admins: list[str]
         path: str
         problem: str | None
         unknown: list[str]
@@ -173,20 +175,31 @@ def is_slash_command(text: str) -> bool:
 def read_user_config() -> UserConfig:
     """Read the user's configuration; a malformed one counts as empty, and `problem` says why."""
     path = user_config_path()
+    found: UserConfig = {
+        "plugin_roots": [],
+        "commands": {},
+        "url": None,
+        "admins": [],
+        "path": path,
+        "problem": None,
+        "unknown": [],
+    }
     try:
         text = read_text(path, MAX_BYTES)
         config = {} if text is None else loads(text)
         if not isinstance(config, dict):
             raise ValueError("it is not a JSON object")
-        roots, commands = _plugin_roots(config.get("plugin_roots", [])), _commands(config.get("commands", {}))
-        url = config.get("url")
+        url, admins = config.get("url"), config.get("admins", [])
         if url is not None and not isinstance(url, str):
             raise ValueError("url is not a text")
+        if not isinstance(admins, list) or not all([isinstance(name, str) for name in admins]):
+            raise ValueError("admins is not a list of names")
+        roots, commands = _plugin_roots(config.get("plugin_roots", [])), _commands(config.get("commands", {}))
     except (FileRefused, ValueError, RecursionError) as error:
-        problem = f"{path}: {error}"
-        return {"plugin_roots": [], "commands": {}, "url": None, "path": path, "problem": problem, "unknown": []}
-    unknown = unknown_keys(config, ("plugin_roots", "commands", "url"))
-    return {"plugin_roots": roots, "commands": commands, "url": url, "path": path, "problem": None, "unknown": unknown}
+        found["problem"] = f"{path}: {error}"
+        return found
+    unknown = unknown_keys(config, ("plugin_roots", "commands", "url", "admins"))
+    return {**found, "plugin_roots": roots, "commands": commands, "url": url, "admins": admins, "unknown": unknown}
 
 
 def user_config_path() -> str:

@@ -92,7 +92,7 @@ def tell_story(folder: str, server: PostgresServer) -> None:
         ci.run("faber-ledger", "run", "start", "--work-id", "301", "--target", "Nightly", shown=slice(1))
         ci.deliver("startup")
         ci.deliver("exit")
-        ci.run("faber-ledger", "sync", shown=slice(1))
+        ci.run("faber-ledger", "sync", "--yes", shown=slice(1))
         wait_until(lambda: run_of(ci, run_id)["compactions"] == 1, "the laptop's compaction did not reach the server")
 
         tell("\n4. The laptop is killed in the middle: no session ends, and nothing more is sent")
@@ -114,7 +114,7 @@ def tell_story(folder: str, server: PostgresServer) -> None:
     check(run_id in hit and DECISION in hit, "search does not find the decision")
 
     tell("\n6. It goes on with the run, which it has never seen")
-    desktop.run("faber-ledger", "run", "resume", run_id, shown=slice(0, None))
+    desktop.run("faber-ledger", "run", "resume", run_id, "--yes", shown=slice(0, None))
     desktop.run("faber-ledger", "verify", run_id, shown=slice(1))
     desktop.deliver("resume")
     desktop.complete("build", "evaluate", "release", current_phase="release", status="completed")
@@ -161,6 +161,8 @@ def made_machines(folder: str, server: PostgresServer) -> tuple[Machine, Machine
     laptop.write(WORKFLOW_PROTOCOL, PROTOCOL)
     laptop.run("faber-ledger", "init", quiet=True)
     laptop.commit("Set up faber-ledger")
+    admin.clone("shop")
+    admin.run("faber-ledger", "db", "project", "add", "--admin", "ann", shown=slice(1))
     return laptop, machine("desktop", 30728, "ben", "of-ben"), machine("ci", 412, "agent", "of-agent")
 
 

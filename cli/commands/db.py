@@ -1,16 +1,18 @@
-"""`faber-ledger db`: the schema of the team's server, and who sees this project there."""
+"""`faber-ledger db`: the schema of the team's server, and who sees and decides what in this project there."""
 
 import os
+from collections.abc import Callable
 
 import click
 
 from faber_ledger.cli.ui.output import json_option, say, show, warn
 from faber_ledger.cli.ui.server import server_address, url_option
 from faber_ledger.cli.ui.words import table
-from faber_ledger.ledger.command_errors import ServerRefused, StillSeen
+from faber_ledger.ledger.command_errors import NotFound, ServerRefused, StillSeen
 from faber_ledger.postgres import project as projects
-from faber_ledger.postgres.address import HINTS, NO_RIGHT
-from faber_ledger.postgres.server import open_server
+from faber_ledger.postgres.address import NO_RIGHT, Address
+from faber_ledger.postgres.invitation import invite
+from faber_ledger.postgres.server import Server, open_server
 from faber_ledger.runs.run import find_root
 from faber_ledger.runs.settings import project_id
 
@@ -41,7 +43,7 @@ def upgrade(url: str | None, as_json: bool) -> None:
             with server.transaction() as connection:
                 outcome = upgrade_server(connection)
         except ServerRefused as error:
-            if error.hint == HINTS[NO_RIGHT]:  # the server has no better one
+            if error.data.get("sqlstate") == NO_RIGHT:
                 error.hint = "a superuser runs it, or a role that owns the database and has CREATEROLE"
             raise
     line = f"upgraded the server from revision {outcome.before or 'none'} to {outcome.after}"
@@ -58,7 +60,7 @@ def upgrade(url: str | None, as_json: bool) -> None:
 def admit(role: str, admin: bool, url: str | None, as_json: bool) -> None:
     """Let ROLE, a login of the database or a group of logins, see this project on the server.
 
-    An admin of the project runs it, as is who pushed first, or the owner of the database.
+    An admin of the project runs it, or the owner of the database.
     An admin who is admitted again stays one: `db expel` takes that right, too.
 
     \b
@@ -73,6 +75,30 @@ def admit(role: str, admin: bool, url: str | None, as_json: bool) -> None:
     if not may_use and not as_json:
         say(f"note: {role} cannot use the server without the role faber_ledger_member: the database's owner runs")
         say(f"  GRANT faber_ledger_member TO {projects.quote_role(role)};")
+
+
+@db.command("invite", short_help="Make a login for a newcomer.")
+@click.argument("name")
+@click.option("--admin", is_flag=True, help="Let the newcomer admit and expel others, too.")
+@url_option
+@json_option
+def invite_login(name: str, admin: bool, url: str | None, as_json: bool) -> None:
+    """Make the login NAME, and print a code with which its owner joins this project: it is good once, for 24 hours.
+
+    The owner of the database runs it, or an admin of the project who may create roles.
+
+    \b
+    Example: faber-ledger db invite ben
+    Exit codes: 0 done; 1 the project has no id yet; 2 wrong usage, or no server is named;
+    12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses.
+    """
+    address = server_address(url)
+    with open_server(address, writing=True) as server:
+        code = invite(server, project := project_id(find_root(os.getcwd())), name, as_admin=admin)
+    theirs = Address({**address.parameters, "user": name})
+    data = {"project": project, "role": name, "admin": admin, "code": code, "url": str(theirs)}
+    lines = [f"{code}", f"  is {name}'s code, good once and for 24 hours; in a clone of the project it is asked for by"]
+    show(data, [*lines, f"  faber-ledger team join '{theirs}'"], as_json=as_json)
 
 
 @db.command(short_help="Let a role see it no more.")
@@ -129,3 +155,95 @@ def list_members(url: str | None, as_json: bool) -> None:
     rows = [[one.role, "admin" if one.is_admin else "member"] for one in found]
     lines = table([["ROLE", "IS"], *rows])
     show({"project": project, "members": [one._asdict() for one in found]}, lines, as_json=as_json)
+
+
+@db.group(short_help="Make this project on the server.")
+def project() -> None:
+    """Make this project on the server."""
+
+
+@project.command("add", short_help="Make this project, with an admin.")
+@click.option("--admin", required=True, metavar="ROLE", help="Who admits others to the project.")
+@url_option
+@json_option
+def add_project(admin: str, url: str | None, as_json: bool) -> None:
+    """Make this project on the server, with the login ROLE as its admin. Nothing is pushed.
+
+    The owner of the database runs it, or who has EXECUTE on faber_ledger.add_project from him.
+
+    \b
+    Example: faber-ledger db project add --admin ann
+    Exit codes: 0 done, or it is there; 1 the project has no id yet; 2 wrong usage, or no server
+    is named; 12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses.
+    """
+    root = find_root(os.getcwd())
+    name = project_id(root)
+    with open_server(server_address(url), writing=True) as server:
+        is_new = projects.add_project(server, name, os.path.basename(root) or name, admin)
+    lines = [f"made project {name}, with {admin} as its admin" if is_new else f"the server has project {name} already"]
+    show({"project": name, "is_new": is_new}, lines, as_json=as_json)
+
+
+@db.command(short_help="Give a clone to a login.")
+@click.argument("writer")
+@click.argument("role")
+@url_option
+@json_option
+def rebind(writer: str, role: str, url: str | None, as_json: bool) -> None:
+    """Give the clone with the id WRITER to the login ROLE, which then redacts what that clone wrote.
+
+    A clone belongs to the login that exchanges from it first. An admin of the project runs it.
+
+    \b
+    Example: faber-ledger db rebind 01M8556RJFTK48M85Z46CAN2DY ann
+    Exit codes: 0 done; 1 the project has no id yet; 2 wrong usage, or no server is named;
+    12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses.
+    """
+    with open_server(server_address(url), writing=True) as server:
+        projects.rebind_clone(server, name := project_id(find_root(os.getcwd())), writer, role)
+    show({"project": name, "writer": writer, "role": role}, [f"clone {writer} is {role}'s"], as_json=as_json)
+
+
+@db.command(short_help="Put back what a redaction removed.")
+@click.argument("event")
+@url_option
+@json_option
+def restore(event: str, url: str | None, as_json: bool) -> None:
+    """Put the payload of EVENT, the whole id of an event, back on the server, within 30 days of its redaction.
+
+    An admin of the project runs it. In the clones the redaction counts until
+    `faber-ledger redact --undo` of the event.
+
+    \b
+    Example: faber-ledger db restore 01M8556RJFTK48M85Z46CAN2DY
+    Exit codes: 0 done; 1 the project has no id yet; 2 wrong usage, or no server is named; 10 nothing of it
+    is kept; 12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses.
+    """
+    _change_removed(projects.restore_event, event, "put back: the payload of {} in {}", url, as_json)
+
+
+@db.command(short_help="Remove a redacted payload for good.")
+@click.argument("event")
+@url_option
+@json_option
+def purge(event: str, url: str | None, as_json: bool) -> None:
+    """Remove the payload of EVENT, which was redacted, from what the server keeps for its admins for 30 days.
+
+    An admin of the project runs it.
+
+    \b
+    Example: faber-ledger db purge 01M8556RJFTK48M85Z46CAN2DY
+    Exit codes: 0 done; 1 the project has no id yet; 2 wrong usage, or no server is named; 10 nothing of it
+    is kept; 12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses.
+    """
+    _change_removed(projects.purge_event, event, "removed for good: the payload of {} in {}", url, as_json)
+
+
+def _change_removed(
+    change: Callable[[Server, str, str], list[str]], event: str, line: str, url: str | None, as_json: bool
+) -> None:
+    with open_server(server_address(url), writing=True) as server:
+        runs = change(server, name := project_id(find_root(os.getcwd())), event)
+    if not runs:
+        raise NotFound(f"the server keeps nothing of the event {event}", hint="give the whole id of a redacted event")
+    show({"project": name, "event": event, "runs": runs}, [line.format(event, run) for run in runs], as_json=as_json)

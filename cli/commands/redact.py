@@ -72,7 +72,7 @@ def redact(
         _undo(chosen, name, reason, writer, client, as_json=as_json)
         return
     with read_log(chosen) as log:
-        plan = plan_redaction(log, name, reason)
+        plan = plan_redaction(log, name, reason, writer)
     is_new = plan.event is not None
     data: dict[str, Any] = {"run_id": chosen.run_id, "event": plan.target, "type": plan.kind, "is_new": is_new}
     data["dry_run"] = dry_run
@@ -86,16 +86,22 @@ def redact(
     beside, versions = _look_again(chosen, plan, outcome.cleaned), _count_versions(chosen, plan.target)
     data |= {"redaction": outcome.id, "rewritten": outcome.rewritten, "removed": outcome.removed, **beside}
     lines = [*_result_lines(chosen, plan, outcome, beside, versions)]
-    data["removed_on_server"] = _push(chosen)
+    data["removed_on_server"] = _push(chosen, name)
     if data["removed_on_server"]:
-        lines.insert(1, "  removed on the team's server, too; the next `faber-ledger sync` sends state.json")
+        lines.insert(
+            1,
+            "  removed on the team's server, too, where an admin can put it back for 30 days, unless an admin runs"
+            f" `faber-ledger db purge {name}`; the next `faber-ledger sync` sends state.json",
+        )
     purge = purge_refs(chosen, plan.target, warn)
     lines[1:1] = _purge_lines(purge, beside)
     show(data | {"versions_in_git": versions, "replaced_at_remote": purge.is_replaced}, lines, as_json=as_json)
 
 
 def _undo(chosen: Run, name: str, reason: str | None, writer: str, client: str | None, *, as_json: bool) -> None:
-    undone = undo_redaction(chosen, name, reason, at=now(), writer=writer, client=client, warn=warn_of)
+    undone = undo_redaction(
+        chosen, name, reason, _rows_on_server(chosen, name), at=now(), writer=writer, client=client, warn=warn_of
+    )
     remote = remote_of(chosen.root)
     why = send_run(remote, chosen, warn) if remote is not None else None
     if why is not None:
@@ -104,12 +110,24 @@ def _undo(chosen: Run, name: str, reason: str | None, writer: str, client: str |
     show(result, [f"✓ Put the payload of event {name} back, recorded as event {undone}"], as_json=as_json)
 
 
+def _rows_on_server(chosen: Run, name: str) -> Iterator[tuple[Any, ...]]:
+    """Yield the event as the team's server has it, to which an admin may have restored the payload."""
+    if not names_server():
+        return
+    from faber_ledger.cli.sync.exchange import fetch_event  # most users have no server
+
+    try:
+        yield from fetch_event(chosen, name, server_address(None))
+    except LedgerError as error:
+        warn_of(f"the server was not asked: {error.message}")
+
+
 def _remove(chosen: Run, name: str, reason: str | None, writer: str, client: str | None) -> RedactionResult:
     """Remove the payload; note before that the remote's ref is to be replaced, so that an interrupt leaves it due."""
     note_due(chosen, name)
     return redact_event(
         chosen,
-        lambda log: plan_redaction(log, name, reason),
+        lambda log: plan_redaction(log, name, reason, writer),
         lambda log, plan: _clean_files(log, plan, runs_in_work_trees(chosen)),
         at=now(),
         writer=writer,
@@ -140,7 +158,7 @@ def _purge_lines(purge: Purge, beside: dict[str, Any]) -> Iterator[str]:
         yield "  the ref has these files, too: redact the event again after you changed them"
 
 
-def _push(chosen: Run) -> bool:
+def _push(chosen: Run, name: str) -> bool:
     """Send the redaction to the server that is configured, if it can be reached; return whether it has it now.
 
     Where none is named, a run that was exchanged with one has its text there still.
@@ -152,7 +170,7 @@ def _push(chosen: Run) -> bool:
     from faber_ledger.cli.sync.exchange import push_redaction  # most users have no server
 
     try:
-        return push_redaction(chosen, project_id(chosen.root), server_address(None), warn)
+        return push_redaction(chosen, project_id(chosen.root), server_address(None), name, warn)
     except (LedgerError, sqlite3.DatabaseError, OSError) as error:
         warn_of(f"the server may still have what was redacted: {error}")
         command = f"`faber-ledger sync {chosen.run_id} --push{'' if is_named else ' --url URL'}`"

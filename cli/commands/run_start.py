@@ -278,7 +278,7 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
     """Make a run the active one; raises LedgerError."""
     root = find_root(os.getcwd())
     _warn_of_active_file(root)
-    text = _bring_run(root, text, url)
+    text = _bring_run(root, text, url, is_sure=yes)
     try:
         wanted = find_restorable(root, text) or match_run(root, text)
     except RunNotFound as error:
@@ -333,7 +333,7 @@ def _state_with_status(run: Run) -> dict[str, Any]:
     return state
 
 
-def _bring_run(root: str, text: str, url: str | None) -> str:
+def _bring_run(root: str, text: str, url: str | None, *, is_sure: bool) -> str:
     """Bring a run from the server, if one is named by `url`, or this clone lacks the run or its state.
 
     Where ledgers travel in git refs, their remote is asked first. Returns the run's id, or `text` where no server was
@@ -347,7 +347,7 @@ def _bring_run(root: str, text: str, url: str | None) -> str:
     from faber_ledger.cli.sync.exchange import bring_run  # most runs are here
 
     try:
-        return bring_run(root, text, url, say)
+        return bring_run(root, text, url, say, is_sure=is_sure)
     except (AmbiguousRun, RunNotFound):
         raise
     except LedgerError as error:

@@ -12,7 +12,7 @@ import click
 from faber_ledger.cli.reports.run_list import find_here
 from faber_ledger.cli.sync.arrival import bring_runs, find_remote_run, remote_of, required_remote
 from faber_ledger.cli.sync.carried import TimeIsUp, exchange_refs
-from faber_ledger.cli.sync.exchange import Exchanged, exchange_run
+from faber_ledger.cli.sync.exchange import KEPT_ON_SERVER, Exchanged, exchange_run, meet_project
 from faber_ledger.cli.sync.refs import Remote as GitRemote
 from faber_ledger.cli.ui.output import json_option, say, show, tell, warn
 from faber_ledger.cli.ui.progress import progress_bars, waiting_for
@@ -26,13 +26,14 @@ from faber_ledger.postgres.exchange import has_event
 from faber_ledger.postgres.project import Remote, list_runs, newest_event, open_project
 from faber_ledger.postgres.server import open_server
 from faber_ledger.runs.carry import consent_of, sender_of, start_sending
+from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.kept import run_here, runs_here
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import Run, find_root
 from faber_ledger.runs.set_aside import report
 from faber_ledger.runs.settings import project_id
-from faber_ledger.runs.synced import SyncNote, note_project
+from faber_ledger.runs.synced import SyncNote
 
 MOST_NAMED = 10  # events of a run
 BACKGROUND_SECONDS, GRACE_SECONDS = 60, 5
@@ -68,6 +69,7 @@ class Wanted(NamedTuple):
 @click.option("--watch", type=click.IntRange(1), metavar="SECONDS", help="Do it again and again, until interrupted.")
 @click.option("--background", is_flag=True, hidden=True)  # the process that hooks start
 @click.option("--pushed-to", metavar="REMOTE", hidden=True)  # by git's pre-push hook
+@click.option("--yes", is_flag=True, help="Exchange with a server's project whose admins you have not named.")
 @url_option
 @json_option
 def sync(
@@ -78,6 +80,7 @@ def sync(
     watch: int | None,
     background: bool,
     pushed_to: str | None,
+    yes: bool,
     url: str | None,
     as_json: bool,
 ) -> int | None:
@@ -106,23 +109,23 @@ def sync(
         return _send_in_background(root, pushed_to)
     wanted = Wanted(root, run, every, fetches=not only_push, pushes=not only_fetch)
     if watch is None:
-        return _sync(wanted, url, as_json=as_json)
-    _watch(wanted, url, watch)
+        return _sync(wanted, url, yes=yes, as_json=as_json)
+    _watch(wanted, url, watch, yes=yes)
     return None
 
 
-def _watch(wanted: Wanted, url: str | None, seconds: int) -> None:
-    """Exchange the runs again and again until an interrupt, and print what changes; a lost server is waited for.
+def _watch(wanted: Wanted, url: str | None, seconds: int, *, yes: bool) -> None:
+    """Exchange the runs again and again until an interrupt, and print what changes.
 
-    Once a round has worked, a server that refuses is waited for, too: one that starts again may refuse for a while.
+    Once a round has worked, a server that is lost or refuses is waited for: one that starts may refuse for a while.
     """
     shows: Callable[[Exchanged], bool] = _has_news
     reason = ""  # why the round before failed
     while True:
         try:
-            _sync(wanted, url, shows=shows)
+            _sync(wanted, url, yes=yes, shows=shows)
         except (ServerUnavailable, ServerRefused) as error:
-            if isinstance(error, ServerRefused) and shows is _has_news:
+            if shows is _has_news:
                 raise
             if error.message != reason:
                 say(f"{error.message.rstrip('.')}; tried again every {seconds} s until the server is back")
@@ -135,7 +138,12 @@ def _watch(wanted: Wanted, url: str | None, seconds: int) -> None:
 
 
 def _sync(
-    wanted: Wanted, url: str | None, *, as_json: bool = False, shows: Callable[[Exchanged], bool] | None = None
+    wanted: Wanted,
+    url: str | None,
+    *,
+    yes: bool,
+    as_json: bool = False,
+    shows: Callable[[Exchanged], bool] | None = None,
 ) -> int:
     """Exchange the runs once, print what happened, of all runs or those that `shows` chooses; return the exit code."""
     has_server = url is not None or names_server()
@@ -151,9 +159,8 @@ def _sync(
     done: list[dict[str, Any]] = []
     with open_server(server_address(url)) as server:
         pushes = wanted.pushes and not server.is_read_only
-        name = os.path.basename(wanted.root) or project
-        remote = Remote(server, project, f"{project} {open_project(server, project, name, writing=pushes)}")
-        note_project(wanted.root, project)
+        remote = open_project(server, project, writer_of(wanted.root))
+        meet_project(wanted.root, remote, say, is_sure=yes)
         now = wanted._replace(pushes=pushes)
         for found in _exchange_each(remote, now):
             if isinstance(found, int):
@@ -339,9 +346,10 @@ def _warn_about(found: Exchanged) -> None:
     """Name the events that did not enter, those of which there are two contents, and deliveries that still wait."""
     lines = [f"{found.run_id}: event {name} is left out: {why}" for name, why in found.left_out.items()]
     lines += [
-        f"{found.run_id}: event {name} has another content on the server than here: both stay as they are"
-        for name in found.conflicts
+        f"{found.run_id}: event {name} has another content on the server than here ({who} there): both stay as they are"
+        for name, who in found.conflicts.items()
     ]
+    lines += [f"{found.run_id}: event {name}: {KEPT_ON_SERVER}" for name in found.not_removed]
     for line in lines[:MOST_NAMED]:
         warn(line)
     if len(lines) > MOST_NAMED:
@@ -370,4 +378,6 @@ def _line(found: Exchanged) -> str:
 
 def _data(found: Exchanged) -> dict[str, Any]:
     left_out = [{"id": name, "why": why} for name, why in found.left_out.items()]
-    return {name: value for name, value in found._asdict().items() if name != "code"} | {"left_out": left_out}
+    conflicts = [{"id": name, "who": who} for name, who in found.conflicts.items()]
+    known = {name: value for name, value in found._asdict().items() if name != "code"}
+    return known | {"left_out": left_out, "conflicts": conflicts}

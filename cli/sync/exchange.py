@@ -16,21 +16,26 @@ from faber_ledger.cli.sync.versions import time_of
 from faber_ledger.cli.ui.progress import progress_bars
 from faber_ledger.cli.ui.server import pick_server_run, server_address
 from faber_ledger.cli.ui.words import events_shown
+from faber_ledger.files.text import escape
 from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable
 from faber_ledger.ledger.encoding import ROW, sha256, split_hashes
-from faber_ledger.ledger.errors import LedgerError, RunNotFound
+from faber_ledger.ledger.errors import LedgerError, RunNotFound, UnionConflict
 from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.union import rows_named
 from faber_ledger.postgres.address import Address, translate_read_only
 from faber_ledger.postgres.exchange import (
     LARGEST,
+    Pushed,
+    ServerState,
     count_events,
     describe_state,
+    fetch_named,
     fetch_state,
     has_event,
     push_events,
     put_state,
 )
-from faber_ledger.postgres.project import Remote, find_project, newest_event, open_project
+from faber_ledger.postgres.project import Remote, find_project, list_members, newest_event, open_project, who_brought
 from faber_ledger.postgres.server import open_server, tell_readers
 from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.recording.insertion import write_blocks
@@ -41,9 +46,9 @@ from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.projecting import STATE_DEFAULTS
 from faber_ledger.runs.run import Run
-from faber_ledger.runs.settings import project_id
+from faber_ledger.runs.settings import project_id, read_user_config
 from faber_ledger.runs.state_file import read_state
-from faber_ledger.runs.synced import SyncNote, note_project
+from faber_ledger.runs.synced import SyncNote, known_project, note_project
 
 Row = tuple[Any, ...]
 
@@ -51,8 +56,9 @@ Row = tuple[Any, ...]
 class Exchanged(NamedTuple):
     """What an exchange did to a run.
 
-    `left_out`: of the server's events, by id, why one did not enter the log or not whole. `conflicts`: the ids of
-    events of which the two have different contents. `state`: what was done with its state.json. `waiting`: how many of
+    `left_out`: of the server's events, by id, why one did not enter the log or not whole. `conflicts`: by its id, who
+    wrote and brought each event of which the two have different contents. `not_removed`: events that are redacted here,
+    and that the login may not redact on the server. `state`: what was done with its state.json. `waiting`: how many of
     its deliveries could not be recorded for a push. `code`: 0, 1 if any waits, or the exit code of blocks that were not
     written.
     """
@@ -61,7 +67,8 @@ class Exchanged(NamedTuple):
     fetched: int
     pushed: int
     left_out: dict[str, str]
-    conflicts: list[str]
+    conflicts: dict[str, str]
+    not_removed: list[str]
     state: Moved | None
     waiting: int
     code: int
@@ -82,31 +89,30 @@ def exchange_run(
     `progress` is called with the number of events and what is done with them, and returns what takes those done.
     """
     note = _read_checked_note(remote, run)
-    taken, pushed, code = Taken(0, {}, []), 0, 0
-    conflicts: set[str] = set()
+    taken, pushed, code = Taken(0, {}, []), Pushed(0, [], []), 0
     moved: Moved | None = None
     if fetches:
         taken = take_new(remote, run, note, warn, progress)
-        conflicts.update(taken.conflicts)
     if pushes:
         record_waiting(run, warn)
     if not lacks_ledger(run):
         if pushes:
-            pushed, refused = _push(remote, run, note, progress)
-            conflicts.update(refused)
+            pushed = _push(remote, run, note, progress)
         if with_state:
             moved = exchange_state(remote, run, note, fetches=fetches, pushes=pushes, warn=warn)
     note.is_due |= moved == "fetched"
-    if pushed > 0 or moved == "pushed":
+    if pushed.added > 0 or moved == "pushed":
         tell_readers(remote.server, remote.project)
     if note.is_due and not lacks_ledger(run):
         code = write_blocks(run, warn=warn)
         note.is_due = code != 0
         note.save()
     left = len(list_waiting(run)) if pushes else 0
-    return Exchanged(
-        run.run_id, taken.added, pushed, taken.left_out, sorted(conflicts), moved, left, code or int(left > 0)
-    )
+    names = sorted({*taken.conflicts, *pushed.conflicts})
+    conflicts = dict.fromkeys(names, "nobody knows by whom")
+    conflicts |= who_brought(remote.server, remote.project, run.run_id, names) if names else {}
+    done = taken.added, pushed.added, taken.left_out, conflicts, pushed.not_removed, moved, left
+    return Exchanged(run.run_id, *done, code or int(left > 0))
 
 
 def _read_checked_note(remote: Remote, run: Run) -> SyncNote:
@@ -119,16 +125,25 @@ def _read_checked_note(remote: Remote, run: Run) -> SyncNote:
     return note
 
 
-def _push(remote: Remote, run: Run, note: SyncNote, progress: Progress) -> tuple[int, list[str]]:
-    """Push what the server does not have of a run's log, as it is stored: secrets were masked when it was recorded."""
+def _push(remote: Remote, run: Run, note: SyncNote, progress: Progress) -> Pushed:
+    """Push what the server does not have of a run's log, as it is stored: secrets were masked when it was recorded.
+
+    Raises UnionConflict if another run has its id on the server.
+    """
     note.save()  # first: a push that is cut leaves some events there
     with read_log(run) as log:
         heads = [digest.hex() for _, digest in log.heads()]
         if heads == note.heads:
-            return 0, []
+            return Pushed(0, [], [])
         rows, count = _rows_to_push(log, {bytes.fromhex(digest) for digest in note.heads})
         advance = progress(count, f"pushing {run.run_id}")
-        pushed = push_events(remote.server, remote.project, run.run_id, rows, advance)
+        try:
+            pushed = push_events(remote.server, remote.project, run.run_id, rows, advance)
+        except ServerRefused as error:
+            if error.data.get("sqlstate") != TAKEN:
+                raise
+            hint = "agree who keeps the id: `faber-ledger fleet` shows the other run, and `faber-ledger run list` yours"
+            raise UnionConflict(f"{error.message}: nothing of this clone's run was pushed", hint=hint) from None
     newest = newest_event(remote.server, remote.project, run.run_id)
     if count_events(remote.server, remote.project, run.run_id, note.position) == pushed.added and newest is not None:
         note.position = newest[0]  # nobody else has pushed since this clone fetched
@@ -136,7 +151,13 @@ def _push(remote: Remote, run: Run, note: SyncNote, progress: Progress) -> tuple
         note.heads = heads
     note.anchor = newest
     note.save()
-    return pushed.added, pushed.conflicts
+    return pushed
+
+
+TAKEN = "23505"  # SQLSTATE
+KEPT_ON_SERVER = (
+    "the server keeps a payload that is redacted here: only the login whose clone wrote it, or an admin, redacts it"
+)
 
 
 def _rows_to_push(log: Log, known: set[bytes]) -> tuple[Iterator[Row], int]:
@@ -155,32 +176,62 @@ def _rows_to_push(log: Log, known: set[bytes]) -> tuple[Iterator[Row], int]:
     return named, len(new)
 
 
-def push_redaction(run: Run, project: str, address: Address, warn: Callable[[str], None]) -> bool:
-    """Push a run's events if the server has others of it; return whether it has. Raises as `exchange_run`.
+def push_redaction(run: Run, project: str, address: Address, event: str, warn: Callable[[str], None]) -> bool:
+    """Push a run's events if the server has others of it; return whether it has removed a redacted event's payload.
 
-    Its state is not sent: what was removed may still be in it.
+    The run's state is not sent: what was removed may still be in it. Raises as `exchange_run`.
     """
     with open_server(address) as server:
-        made = find_project(server, project)
-        if made is None or newest_event(server, project, run.run_id) is None:
+        if find_project(server, project) is None or newest_event(server, project, run.run_id) is None:
             return False
         if server.is_read_only:
             raise translate_read_only(server.address)
-        remote = Remote(server, project, f"{project} {made}")
-        exchange_run(
+        remote = open_project(server, project, writer_of(run.root))
+        done = exchange_run(
             remote, run, fetches=False, pushes=True, warn=warn, progress=lambda *_: lambda done: None, with_state=False
         )
-    return True
+    if event in done.not_removed:
+        warn(KEPT_ON_SERVER)
+    return event not in done.not_removed
 
 
-def bring_run(root: str, text: str, url: str | None, warn: Callable[[str], None]) -> str:
+def fetch_event(run: Run, name: str, address: Address) -> Iterator[Row]:
+    """Yield an event of a run as the server has it; raises as `open_server`."""
+    with open_server(address) as server:
+        for batch in fetch_named(server, project_id(run.root), run.run_id, [name]):
+            yield from [row for _, row in batch]
+
+
+def meet_project(root: str, remote: Remote, say: Callable[[str], None], *, is_sure: bool) -> None:
+    """Name the project and its admins at this clone's first exchange with it.
+
+    Raises ServerRefused unless the user `is_sure`, is an admin, or has named one in the configuration: whoever has made
+    a project under its id reads what is pushed to it.
+    """
+    if known_project(root) == remote.project:
+        return
+    admins = [one.role for one in list_members(remote.server, remote.project) if one.is_admin]
+    what = (
+        f"this clone's first exchange with project {remote.project}, whose admins are {', '.join(map(escape, admins))}"
+    )
+    if not is_sure and {*admins}.isdisjoint([remote.server.role, *read_user_config()["admins"]]):
+        raise ServerRefused(
+            f"{what}: you have named none of them",
+            hint='if you know them, add --yes, or `"admins": ["NAME"]` to your configuration; they read what is pushed',
+        )
+    say(what)
+    note_project(root, remote.project)
+
+
+def bring_run(root: str, text: str, url: str | None, warn: Callable[[str], None], *, is_sure: bool) -> str:
     """Fetch a run of the server, named by its id or the beginning, and return its id.
 
     What a fetch that is cut lacks comes with the next one. Raises RunNotFound and LedgerError.
     """
     project = project_id(root)
     with open_server(server_address(url)) as server:
-        remote = Remote(server, project, f"{project} {open_project(server, project, '', writing=False)}")
+        remote = open_project(server, project, writer_of(root))
+        meet_project(root, remote, warn, is_sure=is_sure)
         run_id = pick_server_run(server, project, text)
         run = run_here(root, run_id)
         if run.is_kept and not os.path.lexists(run.state_path):
@@ -188,7 +239,6 @@ def bring_run(root: str, text: str, url: str | None, warn: Callable[[str], None]
         _check_folder(run)
         with progress_bars() as progress:
             found = exchange_run(remote, run, fetches=True, pushes=False, warn=warn, progress=progress)
-    note_project(root, project)
     if lacks_ledger(run):
         raise RunNotFound(
             f"the server has no event of {run_id} that a ledger takes",
@@ -261,8 +311,16 @@ def _push_state(remote: Remote, run: Run, note: SyncNote) -> bool:
             raise LedgerError(f"it is larger than {LARGEST // 1024 // 1024} MB")
         with read_log(run) as log:
             known = [name for (name,) in log.connection.execute("SELECT id FROM event WHERE type = 'event_redacted'")]
-        if not put_state(remote.server, remote.project, run.run_id, content, at, writer_of(run.root), known):
-            raise LedgerError("the server has a redaction that is not fetched, or a newer state")
+            last = log.connection.execute("SELECT id FROM event ORDER BY seq DESC, id DESC LIMIT 1").fetchone()
+            includes = there is not None and (there.digest.hex() == note.state or bool(rows_named(log, there.log_end)))
+        mine = ServerState(at, last[0] if last else "", b"")
+        base = there.digest if there is not None and includes else None
+        writer = writer_of(run.root)
+        if not put_state(remote.server, remote.project, run.run_id, mine, content, writer, base, known):
+            raise LedgerError(
+                "the server has a redaction that is not fetched, a newer state, or a colleague's that is not fetched:"
+                " `faber-ledger sync` fetches what is missing"
+            )
     _note_state(note, digest)
     return not is_there
 

@@ -59,12 +59,12 @@ def test_the_command_reference_is_current() -> None:
 
 def every_command() -> list[str]:
     with click.Context(app) as context:
-        names = []
-        for name in COMMANDS:
-            command = app.get_command(context, name)
-            inner = command.commands if isinstance(command, click.Group) else {}
-            names += [name, *[f"{name} {sub}" for sub in sorted(inner)]]
-        return names
+        return [line for name in COMMANDS for line in with_subcommands(name, app.get_command(context, name))]
+
+
+def with_subcommands(name: str, command: click.Command | None) -> list[str]:
+    inner = command.commands if isinstance(command, click.Group) else {}
+    return [name, *[line for sub in sorted(inner) for line in with_subcommands(f"{name} {sub}", inner[sub])]]
 
 
 def test_every_command_is_documented() -> None:
@@ -76,9 +76,11 @@ def test_every_command_is_documented() -> None:
 def test_every_command_has_a_short_help_that_fits_the_list() -> None:
     with click.Context(app, terminal_width=80, max_content_width=80) as root:
         pages = [app.get_help(root)]
-        for name in COMMANDS:
-            group = app.get_command(root, name)
+        groups = [(name, app.get_command(root, name)) for name in COMMANDS]
+        while groups:
+            name, group = groups.pop()
             if isinstance(group, click.Group):
+                groups += group.commands.items()
                 with click.Context(group, info_name=name, parent=root) as context:
                     pages.append(group.get_help(context))
     listed = re.findall(r"^  ([a-z][a-z-]+) {2,}(\S.*(?:\n {8,}\S.*)*)", "\n".join(pages), re.MULTILINE)

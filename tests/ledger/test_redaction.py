@@ -165,4 +165,4 @@ def test_a_payload_that_is_there_despite_a_redaction_is_a_finding(tmp_path: Path
 def test_a_reason_that_has_the_redacted_text_is_refused(tmp_path: Path) -> None:
     name = sample(tmp_path / "a.db")["session_started"]
     with Log.read(str(tmp_path / "a.db")) as log, pytest.raises(UsageFailed, match="reason"):
-        plan_redaction(log, name, "Dev-machine-1 is a customer's")
+        plan_redaction(log, name, "Dev-machine-1 is a customer's", "w" * 32)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 NEWEST = list_revisions()[-1]
 PROJECT = "01K0000000000000000000PRJ1"
+SECOND_PROJECT = "01K0000000000000000000PRJ2"
 
 
 @pytest.fixture
@@ -41,8 +42,7 @@ def data_of(done: tuple[int, str, str]) -> Any:
 
 def register(database: Database, login: Login, project: str = PROJECT) -> None:
     """Make a project, whose first admin the login is."""
-    with database.connect(login) as connection:
-        connection.execute("SELECT faber_ledger.register_project(%s, 'app')", [project])
+    database.add_project(project, login)
 
 
 def test_an_upgrade_makes_the_schema_once(project: Project, database: Database) -> None:
@@ -160,8 +160,9 @@ def test_without_the_extra_one_line_says_so(project: Project, tmp_path: Path) ->
 
 @pytest.fixture
 def ann(project: Project, database: Database) -> Login:
-    """The login that has pushed first."""
+    """The project's admin, who has pushed."""
     login = database.login("ann")
+    database.add_project(PROJECT, login)
     assert ask(project, database, login, "sync", "--all").returncode == 0
     return login
 
@@ -194,14 +195,24 @@ def test_a_login_that_sees_no_project_is_told_so_and_whom_to_ask(
         assert "faber-ledger db admit" in done.stderr, words
 
 
-def test_who_admits_before_the_first_push_is_sent_to_it(project: Project, database: Database) -> None:
+def test_only_the_owner_makes_a_project_and_others_learn_how(project: Project, database: Database) -> None:
     ann, ben = database.login("ann"), database.login("ben")
-    done = ask(project, database, ann, "db", "admit", ben.role)
-    assert done.returncode == 14
-    assert f"the role {ann.role} sees no project {PROJECT}" in done.stderr
-    assert "if nobody has pushed it yet, `faber-ledger sync` makes it" in done.stderr
-    assert ask(project, database, ann, "sync", "--all").returncode == 0
+    make = ("db", "project", "add", "--admin", ann.role)
+    for words in (("db", "admit", ben.role), ("sync", "--all")):
+        done = ask(project, database, ann, *words)
+        assert done.returncode == 14
+        assert f"the role {ann.role} sees no project {PROJECT}" in done.stderr
+        assert f"the owner makes it with `faber-ledger {' '.join(make)}`" in done.stderr
+    done = ask(project, database, ann, *make)
+    assert (done.returncode, "hint: the owner of the database does it" in done.stderr) == (14, True)
+    done = ask(project, database, None, *make)
+    assert (done.returncode, done.stdout) == (0, f"made project {PROJECT}, with {ann.role} as its admin\n"), done.stderr
+    assert ask(project, database, None, *make).stdout == f"the server has project {PROJECT} already\n"
     assert ask(project, database, ann, "db", "admit", ben.role).returncode == 0
+    run_sql(database, f"GRANT EXECUTE ON FUNCTION faber_ledger.add_project TO {ben.role}")
+    with database.connect(ben) as connection:
+        made = connection.execute("SELECT faber_ledger.add_project(%s, 'x', %s)", (SECOND_PROJECT, ben.role))
+        assert made.fetchone() == (True,)
 
 
 def test_whoever_a_group_lets_in_is_not_said_to_be_out(project: Project, database: Database, ann: Login) -> None:

@@ -122,6 +122,8 @@ def test_two_machines_that_sync_are_one_fleet(tmp_path: Path, database: Database
     member = database.login()
     url = {"FABER_LEDGER_URL": database.url(member)}
     laptop = Project.noted(tmp_path / "project")
+    settings = json.loads((laptop.root / ".fractary/faber/ledger.json").read_text())
+    database.add_project(settings["project"], member)
     desktop = laptop.clone(tmp_path / "clone", "dev-machine-2")
     assert desktop.faber("init", "--git-only").returncode == 0
     assert desktop.faber("run", "resume", RUN).returncode == 0
@@ -206,9 +208,9 @@ def test_hostile_rows_stop_no_table_and_what_hides_is_escaped(
             connection.execute(
                 "INSERT INTO faber_ledger.event"
                 " (project, run_id, position, seq, id, type, version, at, writer, parents, salt, payload, hash)"
-                " SELECT project, 'bare', 0, 9, %s, 'session_started', 1, at, writer, '', salt, %s, hash"
+                " SELECT project, 'bare', 1000 + %s, 9, %s, 'session_started', 1, at, writer, '', salt, %s, hash"
                 " FROM faber_ledger.event WHERE run_id = 'bare' LIMIT 1",
-                (f"7{place}ZZZZZZZZZZZZZZZZZZZZZZZZ", payload),
+                (place, f"7{place}ZZZZZZZZZZZZZZZZZZZZZZZZ", payload),
             )
     done = project.faber("fleet", env={"FABER_LEDGER_URL": database.url(member)})
     assert (done.returncode, done.stderr) == (0, "")

@@ -38,8 +38,8 @@ class Two:
         self.secret = note(SECRET)
         self.session = row_of({"type": "session_ended", "reason": "normal", "phase": None, "step": None})
         for login, project, row in ((self.alice, FIRST, self.secret), (self.eve, SECOND, note("mine"))):
+            database.add_project(project, login)
             with database.connect(login) as connection:
-                connection.execute("SELECT faber_ledger.register_project(%s, 'app')", [project])
                 put(connection, project, row)
                 put_state(connection, project, f"{{}}{project}")
 
@@ -98,6 +98,8 @@ ABOUT_FIRST = (
     f"state_of('{FIRST}', '{RUN}')",
     f"newest_of_runs('{FIRST}')",
     f"session_events('{FIRST}', ARRAY['{RUN}'])",
+    f"clones('{FIRST}')",
+    f"who_brought('{FIRST}', '{RUN}', ARRAY['EVENT'])",
     f"newest_states('{FIRST}', ARRAY['{RUN}'])",
     f"find_events(ARRAY['treasure'], ARRAY['{FIRST}'], NULL, NULL, NULL, NULL, 10)",
     f"find_states(ARRAY['glade'], ARRAY['{FIRST}'], NULL, NULL, NULL, NULL, 10)",
@@ -113,6 +115,7 @@ def test_each_question_about_a_project_of_others_finds_nothing(two: Two) -> None
     with two.database.connect(two.alice) as connection:
         put(connection, FIRST, two.session, redacted)
         put_state(connection, FIRST, '{"status": "in the glade"}', "", redacted[1])
+        connection.execute("SELECT faber_ledger.claim_clone(%s, 'w')", [FIRST])
         connection.commit()
         for question in (*ABOUT_FIRST, *SINGLE):
             asked = f"SELECT * FROM faber_ledger.{question}".replace("EVENT", two.secret[1])
@@ -124,8 +127,22 @@ def test_each_question_about_a_project_of_others_finds_nothing(two: Two) -> None
 def test_every_function_that_a_member_may_call_is_tried_here(two: Two) -> None:
     """A question that is added, and not asked above, fails this."""
     callable_now = {name for (name,) in two.tries(CALLABLE)}
-    others = {"projects", "register_project", "admit", "expel", "push_events", "put_state", "tell_readers"}
+    others = {"projects", "admit", "accept_invitation", *CHANGING, "expel", "push_events", "put_state", "tell_readers"}
     assert callable_now == others | {question.partition("(")[0] for question in (*ABOUT_FIRST, *SINGLE)}
+
+
+CHANGING = {
+    "invite": "session_user::name, true",
+    "claim_clone": "'w'",
+    "give_clone": "'w', session_user::name",
+    "restore_event": "'x'",
+    "purge_event": "'x'",
+}
+
+
+def test_nothing_is_changed_in_a_project_of_others(two: Two) -> None:
+    asked = [f"SELECT faber_ledger.{name}('{FIRST}', {rest})" for name, rest in CHANGING.items()]
+    assert two.may_run(asked) == []
 
 
 READS = (
@@ -141,7 +158,7 @@ READS = (
 
 def test_no_table_is_a_members_to_read(two: Two) -> None:
     """EXPLAIN ANALYZE says how many rows a policy hides, and which: a comparison of texts comes before the policy."""
-    tables = ("project", "member", "event", "state", "redaction")
+    tables = ("project", "member", "clone", "event", "state", "redaction", "removed")
     assert two.may_run([statement.format(table) for statement in READS for table in tables]) == []
 
 
@@ -166,14 +183,14 @@ AROUND = (
     f"INSERT INTO faber_ledger.member VALUES ('{FIRST}', session_user, 0, true)",
     "UPDATE faber_ledger.member SET is_admin = true",
     f"INSERT INTO faber_ledger.project (id, name) VALUES ('{NOWHERE}', 'x')",
-    f"INSERT INTO faber_ledger.redaction VALUES ('{FIRST}', '{RUN}', 'x', 'y', false)",
+    f"INSERT INTO faber_ledger.redaction VALUES ('{FIRST}', '{RUN}', 'x', 'y', 0, true)",
     "SELECT * FROM faber_ledger.project FOR UPDATE",
     "SELECT * FROM faber_ledger.event FOR SHARE",
     "LOCK faber_ledger.event IN EXCLUSIVE MODE",
     f"SELECT faber_ledger.admit('{FIRST}', session_user::name)",
     f"SELECT faber_ledger.admit('{FIRST}', session_user::name, true)",
     f"SELECT faber_ledger.expel('{FIRST}', 'postgres')",
-    f"SELECT faber_ledger.register_project('{FIRST}', 'x')",
+    f"SELECT faber_ledger.add_project('{NOWHERE}', 'x', session_user::name)",
     "SELECT faber_ledger.is_owner()",
     f"SELECT faber_ledger.is_project_admin('{FIRST}')",
     f"SELECT faber_ledger.sees('{FIRST}')",
@@ -186,7 +203,7 @@ AROUND = (
     "ALTER TABLE faber_ledger.event DISABLE ROW LEVEL SECURITY",
     "ALTER TABLE faber_ledger.event DISABLE TRIGGER ALL",
     "CREATE TEMPORARY TABLE t (LIKE faber_ledger.event); "
-    "CREATE TRIGGER t BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION faber_ledger.apply_redaction()",
+    "CREATE TRIGGER t BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION faber_ledger.check_event_change()",
     "SET session_replication_role = replica",
 )
 
@@ -279,7 +296,7 @@ def test_temporary_tables_and_functions_stand_in_nobodys_way(two: Two) -> None:
     assert two.tries(*shadows, MINE) == [(SECOND,)]
     for statement in (
         f"SELECT faber_ledger.admit('{FIRST}', session_user::name)",
-        f"SELECT faber_ledger.register_project('{FIRST}', 'x')",
+        f"SELECT faber_ledger.add_project('{NOWHERE}', 'x', session_user::name)",
     ):
         with pytest.raises(Refused):
             two.tries(*shadows, statement)

@@ -72,8 +72,8 @@ def check_works(database: Database, member: Login) -> None:
     """Let a member push, redact and be refused, as the other tests do in detail."""
     target = note("secret")
     redaction = redaction_of(target[1])
+    database.add_project(FIRST, member)
     with database.connect(member) as connection:
-        connection.execute("SELECT faber_ledger.register_project(%s, 'app')", [FIRST])
         put(connection, FIRST, target, redaction)
     rows = stored(database, login=member)
     assert [row["hash"] for row in rows] == [target[-1], redaction[-1]]

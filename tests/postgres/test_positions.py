@@ -22,9 +22,8 @@ BLOCKED = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_databas
 def alice(database: Database) -> Login:
     """A login with two projects."""
     login = database.login("alice")
-    with database.connect(login) as connection:
-        for project in (FIRST, SECOND):
-            connection.execute("SELECT faber_ledger.register_project(%s, 'app')", [project])
+    for project in (FIRST, SECOND):
+        database.add_project(project, login)
     return login
 
 

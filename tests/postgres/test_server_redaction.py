@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-from support.sample_log import RUN, history
-from support.server_rows import FIRST, as_row, note, put, put_state, put_together, redaction_of, row_of, stored
+from support.sample_log import RUN
+from support.server_rows import FIRST, as_row, note, put, put_state, put_together, redaction_of, stored
 
 from faber_ledger.ledger.encoding import PAYLOAD, TYPE, compute_hash
 from faber_ledger.ledger.redaction import redaction_of as read_redaction
@@ -26,8 +26,9 @@ OTHER = "another-run"
 @pytest.fixture
 def connection(database: Database) -> Iterator[psycopg.Connection[Any]]:
     """A member's connection, each statement its own transaction."""
-    with database.connect(database.login(), autocommit=True) as opened:
-        opened.execute("SELECT faber_ledger.register_project(%s, 'app')", [FIRST])
+    member = database.login()
+    database.add_project(FIRST, member)
+    with database.connect(member, autocommit=True) as opened:
         yield opened
 
 
@@ -157,16 +158,6 @@ def test_a_redaction_that_is_noted_lets_the_owner_change_nothing_else(
     with pytest.raises(psycopg.errors.RestrictViolation), database.connect() as owner:
         owner.execute(again, [bytes(16)])
     assert stored(database) == before
-
-
-def test_the_blocks_that_stay_stay_for_the_owner_too(database: Database, connection: psycopg.Connection[Any]) -> None:
-    """A redaction of them is noted, but it removes nothing."""
-    (adopted,) = [row_of(dict(event)) for event in history() if event["type"] == "run_adopted"]
-    put(connection, FIRST, adopted, redaction_of(adopted[1]))
-    hashed = "payload_hash = sha256(salt || convert_to(payload, 'UTF8'))"
-    statement = f"UPDATE faber_ledger.event SET payload = NULL, salt = NULL, {hashed}"
-    with pytest.raises(psycopg.errors.RestrictViolation), database.connect() as owner:
-        owner.execute(f"{statement} WHERE type = 'run_adopted'".encode())
 
 
 def test_an_older_snapshot_could_miss_the_other_one_and_is_refused(connection: psycopg.Connection[Any]) -> None:

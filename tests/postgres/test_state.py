@@ -92,8 +92,9 @@ def test_an_older_state_that_git_puts_back_is_not_pushed(team: Team) -> None:
     ],
 )
 def test_the_later_time_counts_and_of_equal_ones_the_last(database: Database, pushed: list[str], kept: int) -> None:
-    with database.connect(database.login(), autocommit=True) as connection:
-        connection.execute("SELECT faber_ledger.register_project(%s, 'app')", [FIRST])
+    member = database.login()
+    database.add_project(FIRST, member)
+    with database.connect(member, autocommit=True) as connection:
         for number, at in enumerate(pushed):
             assert put_state(connection, FIRST, str(number), at) == (number <= kept)
     (found,) = stored(database, "state")

@@ -71,21 +71,21 @@ def test_hostile_rows_are_named_and_nobody_is_hurt(team: Team, tmp_path: Path) -
     assert team.export(first) == exports[0]
 
 
-def test_a_second_start_of_a_run_takes_it_from_nobody(team: Team, tmp_path: Path) -> None:
-    first, second, third = team.clones
+def test_a_taken_run_id_ends_with_22_and_hides_nothing(team: Team, tmp_path: Path) -> None:
+    first, second, _ = team.clones
     assert first.faber("run", "start", "--work-id", "9", "--yes").returncode == 0
     run_id = first.active_path.read_text().strip()
-    for clone in (first, second):
-        assert team.sync(clone, run_id).returncode == 0
-    team.put(start_of(run_id), run_id)
-    child = with_hash({**start_of(run_id), "id": CHILD, "seq": 2, "parents": start_of(run_id)["hash"]})
-    team.put(child, run_id)
-    for clone in (first, second, third, fresh(team, tmp_path / "other")):
-        done = team.sync(clone, run_id)
-        assert done.returncode == 0, done.stderr
-        assert f"{run_id}: event {FORGED} is left out: it is the first event of another run" in done.stderr
-        assert f"{run_id}: event {CHILD} is left out: " in done.stderr
-        assert team.export(clone, run_id) == team.export(first, run_id)
+    assert team.sync(first, run_id).returncode == 0
+    other, before = fresh(team, tmp_path / "other"), team.rows()
+    assert other.faber("run", "start", "--work-id", "9", "--run-id", run_id, "--yes").returncode == 0
+    own = team.export(other, run_id)
+    done = team.sync(other, run_id)
+    assert (done.returncode, team.rows(), team.export(other, run_id)) == (22, before, own), done.stderr
+    assert (
+        f"another run has the id {run_id}: {team.login.role} wrote it, and {team.login.role} brought it" in done.stderr
+    )
+    assert team.sync(second, run_id).returncode == 0
+    assert team.export(second, run_id) == team.export(first, run_id)
 
 
 def test_an_event_whose_parent_arrives_later_comes_in_then(team: Team) -> None:

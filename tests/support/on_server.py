@@ -22,8 +22,7 @@ REDACTIONS = "SELECT id FROM faber_ledger.event WHERE type = 'event_redacted'"
 
 def register(database: Database, login: Login, project_id: str = FIRST, name: str = "shop") -> None:
     """Make a project of a login."""
-    with database.connect(login) as connection:
-        connection.execute("SELECT faber_ledger.register_project(%s, %s)", (project_id, name))
+    database.add_project(project_id, login, name)
 
 
 def put_run(database: Database, login: Login, project: Project, run_id: str, project_id: str = FIRST) -> None:

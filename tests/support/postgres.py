@@ -275,6 +275,11 @@ class Database:
         self.roles.append(made.role)
         return made
 
+    def add_project(self, project: str, login: Login, name: str = "app") -> None:
+        """Make a project, with a login as its admin."""
+        with self.connect() as connection:
+            connection.execute("SELECT faber_ledger.add_project(%s, %s, %s)", (project, name, login.role))
+
     @contextmanager
     def connect(self, login: Login | None = None, **options: Any) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
         """Connect as a login, or as the admin; a block that ends commits."""

@@ -26,7 +26,7 @@ def note(number: int) -> Any:
 def redact(path: str, name: str) -> None:
     """Redact an event of a log as the command does, and write the log again."""
     with Log.open(path, "OFF") as log:
-        plan = plan_redaction(log, name, None)
+        plan = plan_redaction(log, name, None, "f" * 32)
         if plan.event is not None:
             log.append([{"event": plan.event}], at=START, writer="f" * 32)
         log.commit()

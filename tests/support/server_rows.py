@@ -23,7 +23,7 @@ NOWHERE = "01K0000000000000000000PRJ9"
 KINDS = ("bigint", "text", "text", "integer", *["text"] * 4, "bytea", "bytea", "text", "bytea", "bytea")
 PUSH = f"""\
 SELECT added FROM faber_ledger.push_events(%s, %s, {", ".join([f"ARRAY[%s::{kind}]" for kind in KINDS])})"""
-PUT_STATE = "SELECT faber_ledger.put_state(%s, %s, %s, %s, 'w', %s)"
+PUT_STATE = "SELECT faber_ledger.put_state(%s, %s, %s, %s, 'w', '', NULL, %s)"
 # What a member sees of each table.
 QUESTIONS = {
     "event": "SELECT one.* FROM faber_ledger.projects() AS project,"

@@ -45,10 +45,14 @@ class Team:
         self.url = database.url(self.login)
         settings = json.loads((clones[0].root / ".fractary/faber/ledger.json").read_text())
         self.project: str = settings["project"]
+        database.add_project(self.project, self.login)
 
     def sync(self, clone: Project, *words: str, url: str | None = None) -> subprocess.CompletedProcess[str]:
-        """Run `sync` in a clone."""
-        return clone.faber("sync", *words, env={"FABER_LEDGER_URL": url or self.url})
+        """Run `sync` in a clone, and leave out what it says at the clone's first exchange."""
+        done = clone.faber("sync", *words, env={"FABER_LEDGER_URL": url or self.url})
+        said = done.stderr.splitlines(keepends=True)
+        done.stderr = "".join([line for line in said if not line.startswith("this clone's first exchange")])
+        return done
 
     def synced(self, clone: Project, *words: str) -> dict[str, Any]:
         """Run `sync` in a clone, which must not warn; return what it says of the one run."""

@@ -48,30 +48,12 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, faber_ledger,
   SELECT EXISTS (SELECT FROM faber_ledger.my_memberships(wanted) AS mine WHERE mine.is_admin)
 $$;
 
--- Make a project, with the login as its admin; nothing if the login sees the project already.
-CREATE FUNCTION faber_ledger.register_project(wanted text, its_name text) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
-BEGIN
-  INSERT INTO faber_ledger.project (id, name) VALUES (wanted, its_name) ON CONFLICT DO NOTHING;
-  IF FOUND THEN
-    INSERT INTO faber_ledger.member (project, role, role_oid, is_admin)
-      SELECT wanted, rolname, oid, true FROM pg_catalog.pg_roles WHERE rolname = session_user;
-  ELSIF NOT (faber_ledger.is_owner() OR faber_ledger.sees(wanted)) THEN
-    RAISE insufficient_privilege USING MESSAGE = format('%s is not a member of this project', session_user);
-  END IF;
-END
-$$;
-
--- Let a role see a project. The same error for a project that does not exist: nobody learns which ones do.
-CREATE FUNCTION faber_ledger.admit(wanted text, newcomer name, as_admin boolean DEFAULT false) RETURNS void
+-- Let a role see a project, whoever asks: nobody may call it.
+CREATE FUNCTION faber_ledger.add_member(wanted text, newcomer name, as_admin boolean) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
 DECLARE
   its_oid oid := (SELECT oid FROM pg_catalog.pg_roles WHERE rolname = newcomer);
 BEGIN
-  IF NOT (faber_ledger.is_project_admin(wanted)
-      OR (faber_ledger.is_owner() AND EXISTS (SELECT FROM faber_ledger.project WHERE id = wanted))) THEN
-    RAISE insufficient_privilege USING MESSAGE = format('%s is not an admin of this project', session_user);
-  END IF;
   IF its_oid IS NULL THEN
     RAISE undefined_object USING MESSAGE = format('role %s does not exist', newcomer);
   END IF;
@@ -81,6 +63,67 @@ BEGIN
   INSERT INTO faber_ledger.member (project, role, role_oid, is_admin) VALUES (wanted, newcomer, its_oid, as_admin)
     ON CONFLICT (project, role) DO UPDATE SET role_oid = excluded.role_oid,
       is_admin = excluded.is_admin OR (member.is_admin AND member.role_oid = excluded.role_oid);
+END
+$$;
+
+-- Make a project, with an admin; whether it was made. The schema's owner may call it, and who he grants it to.
+CREATE FUNCTION faber_ledger.add_project(wanted text, its_name text, its_admin name) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+BEGIN
+  INSERT INTO faber_ledger.project (id, name) VALUES (wanted, its_name) ON CONFLICT DO NOTHING;
+  IF NOT FOUND THEN
+    RETURN false;
+  END IF;
+  PERFORM faber_ledger.add_member(wanted, its_admin, true);
+  RETURN true;
+END
+$$;
+
+-- Whether the login decides about a project's members: its admin, or the owner. The same error for a project that does
+-- not exist: nobody learns which ones do.
+CREATE FUNCTION faber_ledger.require_admin(wanted text) RETURNS void
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+BEGIN
+  IF NOT (faber_ledger.is_project_admin(wanted)
+      OR (faber_ledger.is_owner() AND EXISTS (SELECT FROM faber_ledger.project WHERE id = wanted))) THEN
+    RAISE insufficient_privilege USING MESSAGE = format('%s is not an admin of this project', session_user);
+  END IF;
+END
+$$;
+
+-- Let a role see a project.
+CREATE FUNCTION faber_ledger.admit(wanted text, newcomer name, as_admin boolean DEFAULT false) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+BEGIN
+  PERFORM faber_ledger.require_admin(wanted);
+  PERFORM faber_ledger.add_member(wanted, newcomer, as_admin);
+END
+$$;
+
+-- Let a login see a project once it accepts; then accept, and learn the projects that this was for.
+CREATE FUNCTION faber_ledger.invite(wanted text, newcomer name, as_admin boolean) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+BEGIN
+  PERFORM faber_ledger.require_admin(wanted);
+  INSERT INTO faber_ledger.invitation (project, role_oid, is_admin)
+    SELECT wanted, oid, as_admin FROM pg_catalog.pg_roles WHERE rolname = newcomer;
+END
+$$;
+
+CREATE FUNCTION faber_ledger.accept_invitation() RETURNS SETOF text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+DECLARE
+  one record;
+BEGIN
+  FOR one IN
+    DELETE FROM faber_ledger.invitation USING pg_catalog.pg_roles AS me
+    WHERE me.rolname = session_user AND role_oid = me.oid RETURNING project, is_admin, until
+  LOOP
+    IF one.until > now() THEN
+      PERFORM faber_ledger.add_member(one.project, session_user, one.is_admin);
+      RETURN NEXT one.project;
+    END IF;
+  END LOOP;
 END
 $$;
 
@@ -96,62 +139,97 @@ BEGIN
 END
 $$;
 
--- A position is taken under the project's lock, which is held to the transaction's end: so positions become visible in
--- their order, and a reader who asks for those after the last one misses nothing. A row's lock, since anybody who may
--- connect could take an advisory one, and stop a project that he does not see. Positions are counted in each project
--- alone: one sequence for all would tell a project's members how much the others do.
-CREATE FUNCTION faber_ledger.place_event() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+-- The event that a stored redaction, or the undo of one, names: what `ledger.redaction.redaction_of` reads, else NULL.
+-- PostgreSQL takes no \u0000 and no half of a pair of surrogates: blanks, which no id and no field has.
+CREATE FUNCTION faber_ledger.redacted_by(own_id text, said text) RETURNS text
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+DECLARE
+  redaction json;
+  target text;
 BEGIN
-  PERFORM FROM faber_ledger.project WHERE id = NEW.project FOR NO KEY UPDATE;
-  NEW.position := 1 + coalesce(
-    (SELECT position FROM faber_ledger.event WHERE project = NEW.project ORDER BY position DESC LIMIT 1), 0
-  );
-  NEW.received_at := now();
-  IF NEW.payload IS NOT NULL AND NEW.salt IS NOT NULL AND NEW.type NOT IN ('event_redacted', 'redaction_undone') AND EXISTS (
-    SELECT FROM faber_ledger.redaction
-    WHERE project = NEW.project AND run_id = NEW.run_id AND event_id = NEW.id
-      AND NOT (NEW.type = 'run_adopted' AND of_blocks)
-  ) THEN
-    NEW.payload_hash := sha256(NEW.salt || convert_to(NEW.payload, 'UTF8'));
-    NEW.salt := NULL;
-    NEW.payload := NULL;
+  redaction := regexp_replace(
+    said, '(?<!\\)((?:\\\\)*)\\u(?:0000|[dD][89a-fA-F][0-9a-fA-F]{2})', '\1 ', 'g'
+  )::json;
+  target := redaction->>'event_id';
+  IF json_typeof(redaction->'event_id') = 'string' AND json_typeof(redaction->'reason') IN ('string', 'null')
+      AND (SELECT count(DISTINCT name) FROM json_object_keys(redaction) AS name) = 2
+      AND target ~ '^[0-7][0-9A-HJKMNP-TV-Z]{25}$' AND target <> own_id THEN
+    RETURN target;
   END IF;
-  RETURN NEW;
+  RETURN NULL;
+EXCEPTION WHEN OTHERS THEN
+  RETURN NULL;
 END
 $$;
 
--- What `ledger.redaction.redaction_of` reads; else it changes nothing. An undo changes nothing here. The run's state goes,
--- too: it may show what is removed.
-CREATE FUNCTION faber_ledger.apply_redaction() RETURNS trigger
+-- Note the redactions and undos among these events of a run that the login's clones wrote, or, if the login is an admin,
+-- nobody's; then remove what is due. What the login may not remove or put back stays as it is.
+CREATE FUNCTION faber_ledger.apply_redactions(of_project text, of_run text, arrived text[]) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
 DECLARE
-  said json;
-  target text;
+  me oid := (SELECT oid FROM pg_catalog.pg_roles WHERE rolname = session_user);
+  am_admin boolean := faber_ledger.is_project_admin(of_project) OR faber_ledger.is_owner();
+  one record;
 BEGIN
-  BEGIN -- PostgreSQL takes no \u0000 and no half of a pair of surrogates: blanks, which no id and no field has
-    said := regexp_replace(
-      NEW.payload, '(?<!\\)((?:\\\\)*)\\u(?:0000|[dD][89a-fA-F][0-9a-fA-F]{2})', '\1 ', 'g'
-    )::json;
-    IF json_typeof(said->'event_id') IS DISTINCT FROM 'string'
-        OR coalesce(json_typeof(said->'reason'), '') NOT IN ('string', 'null')
-        OR (SELECT count(DISTINCT name) FROM json_object_keys(said) AS name) <> 2 THEN
-      RETURN NULL;
+  FOR one IN
+    SELECT id, type, faber_ledger.redacted_by(id, payload) AS target FROM faber_ledger.event
+    WHERE project = of_project AND run_id = of_run AND id = ANY (arrived) AND type IN ('event_redacted', 'redaction_undone')
+      AND coalesce(faber_ledger.clone_of(of_project, writer) = me, am_admin)
+    ORDER BY seq, id
+  LOOP
+    IF one.type = 'event_redacted' AND one.target IS NOT NULL THEN
+      INSERT INTO faber_ledger.redaction (project, run_id, event_id, by_event, role_oid, by_admin)
+        VALUES (of_project, of_run, one.target, one.id, me, am_admin) ON CONFLICT DO NOTHING;
+    ELSIF am_admin OR me = (
+      SELECT faber_ledger.clone_of(of_project, writer) FROM faber_ledger.event
+      WHERE project = of_project AND run_id = of_run AND id = one.target
+    ) THEN
+      PERFORM faber_ledger.put_back(of_project, of_run, one.target);
     END IF;
-    target := said->>'event_id';
-    IF target !~ '^[0-7][0-9A-HJKMNP-TV-Z]{25}$' OR target = NEW.id THEN
-      RETURN NULL;
-    END IF;
-  EXCEPTION WHEN OTHERS THEN
-    RETURN NULL;
-  END;
-  INSERT INTO faber_ledger.redaction (project, run_id, event_id, by_event, of_blocks)
-    VALUES (NEW.project, NEW.run_id, target, NEW.id, false) ON CONFLICT DO NOTHING;
+  END LOOP;
+  WITH due AS (
+    SELECT DISTINCT event.id FROM faber_ledger.redaction JOIN faber_ledger.event
+      ON event.project = of_project AND event.run_id = of_run AND event.id = redaction.event_id
+    WHERE redaction.project = of_project AND redaction.run_id = of_run AND NOT is_undone
+      AND payload IS NOT NULL AND type NOT IN ('event_redacted', 'redaction_undone')
+      AND (by_admin OR redaction.role_oid = faber_ledger.clone_of(of_project, event.writer))
+  ), kept AS (
+    INSERT INTO faber_ledger.removed (project, run_id, event_id, salt, payload)
+      SELECT project, run_id, id, salt, payload FROM faber_ledger.event
+      WHERE project = of_project AND run_id = of_run AND id IN (SELECT id FROM due)
+      ON CONFLICT DO NOTHING
+  )
   UPDATE faber_ledger.event SET payload_hash = sha256(salt || convert_to(payload, 'UTF8')), salt = NULL, payload = NULL
-    WHERE project = NEW.project AND run_id = NEW.run_id AND id = target AND payload IS NOT NULL
-      AND type NOT IN ('event_redacted', 'redaction_undone');
-  DELETE FROM faber_ledger.state WHERE project = NEW.project AND run_id = NEW.run_id;
-  RETURN NULL;
+    WHERE project = of_project AND run_id = of_run AND id IN (SELECT id FROM due);
+  IF FOUND THEN -- the run's state may show what was removed
+    DELETE FROM faber_ledger.state WHERE project = of_project AND run_id = of_run;
+  END IF;
+  DELETE FROM faber_ledger.removed WHERE removed_at < now() - interval '30 days';
+END
+$$;
+
+-- The login whose clone has a writer's id; NULL if nobody's.
+CREATE FUNCTION faber_ledger.clone_of(of_project text, its_writer text) RETURNS oid
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+  SELECT role_oid FROM faber_ledger.clone WHERE project = of_project AND writer = its_writer
+$$;
+
+-- Put a removed payload back for good; whether there was one.
+CREATE FUNCTION faber_ledger.put_back(of_project text, of_run text, of_event text) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+BEGIN
+  UPDATE faber_ledger.redaction SET is_undone = true
+    WHERE project = of_project AND run_id = of_run AND event_id = of_event;
+  UPDATE faber_ledger.event SET salt = removed.salt, payload = removed.payload, payload_hash = NULL
+    FROM faber_ledger.removed
+    WHERE event.project = of_project AND event.run_id = of_run AND event.id = of_event AND event.payload IS NULL
+      AND removed.project = of_project AND removed.run_id = of_run AND removed.event_id = of_event
+      AND removed_at >= now() - interval '30 days';
+  IF FOUND THEN
+    DELETE FROM faber_ledger.removed WHERE project = of_project AND run_id = of_run AND event_id = of_event;
+    RETURN true;
+  END IF;
+  RETURN false;
 END
 $$;
 
@@ -166,23 +244,19 @@ BEGIN
 END
 $$;
 
--- The one change of a stored event: its noted redaction takes salt and payload, and puts their hash in their place.
+-- The one change of a stored event: its hash in place of salt and payload, or these again in place of their hash.
 CREATE FUNCTION faber_ledger.check_event_change() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
 DECLARE
-  same faber_ledger.event;
+  same faber_ledger.event := NEW;
 BEGIN
-  same := NEW;
   same.salt := OLD.salt;
   same.payload := OLD.payload;
   same.payload_hash := OLD.payload_hash;
-  IF same IS NOT DISTINCT FROM OLD AND OLD.payload IS NOT NULL AND NEW.payload IS NULL AND NEW.salt IS NULL
-      AND NEW.payload_hash IS NOT DISTINCT FROM sha256(OLD.salt || convert_to(OLD.payload, 'UTF8'))
-      AND OLD.type NOT IN ('event_redacted', 'redaction_undone') AND EXISTS (
-        SELECT FROM faber_ledger.redaction
-        WHERE project = OLD.project AND run_id = OLD.run_id AND event_id = OLD.id
-          AND NOT (OLD.type = 'run_adopted' AND of_blocks)
-      ) THEN
+  IF same IS NOT DISTINCT FROM OLD AND OLD.type NOT IN ('event_redacted', 'redaction_undone') AND (
+    NEW.payload_hash = sha256(OLD.salt || convert_to(OLD.payload, 'UTF8'))
+    OR OLD.payload_hash = sha256(NEW.salt || convert_to(NEW.payload, 'UTF8'))
+  ) THEN
     RETURN NEW;
   END IF;
   RAISE restrict_violation USING MESSAGE = 'an event is never changed';
@@ -196,14 +270,10 @@ BEGIN
 END
 $$;
 
-CREATE TRIGGER event_1_isolation BEFORE INSERT ON faber_ledger.event
+CREATE TRIGGER event_isolation BEFORE INSERT ON faber_ledger.event
   FOR EACH STATEMENT EXECUTE FUNCTION faber_ledger.check_isolation();
 CREATE TRIGGER state_isolation BEFORE INSERT ON faber_ledger.state
   FOR EACH STATEMENT EXECUTE FUNCTION faber_ledger.check_isolation();
-CREATE TRIGGER event_2_place BEFORE INSERT ON faber_ledger.event
-  FOR EACH ROW EXECUTE FUNCTION faber_ledger.place_event();
-CREATE TRIGGER event_3_redaction AFTER INSERT ON faber_ledger.event
-  FOR EACH ROW WHEN (NEW.type = 'event_redacted') EXECUTE FUNCTION faber_ledger.apply_redaction();
 CREATE TRIGGER event_is_never_changed BEFORE UPDATE ON faber_ledger.event
   FOR EACH ROW EXECUTE FUNCTION faber_ledger.check_event_change();
 CREATE TRIGGER event_is_never_removed BEFORE DELETE ON faber_ledger.event
@@ -211,10 +281,6 @@ CREATE TRIGGER event_is_never_removed BEFORE DELETE ON faber_ledger.event
 CREATE TRIGGER event_is_never_truncated BEFORE TRUNCATE ON faber_ledger.event
   FOR EACH STATEMENT EXECUTE FUNCTION faber_ledger.refuse_change();
 
-CREATE TRIGGER redaction_is_never_changed BEFORE UPDATE OR DELETE ON faber_ledger.redaction
-  FOR EACH ROW EXECUTE FUNCTION faber_ledger.refuse_change();
-CREATE TRIGGER redaction_is_never_truncated BEFORE TRUNCATE ON faber_ledger.redaction
-  FOR EACH STATEMENT EXECUTE FUNCTION faber_ledger.refuse_change();
 CREATE TRIGGER project_is_never_removed BEFORE DELETE ON faber_ledger.project
   FOR EACH ROW EXECUTE FUNCTION faber_ledger.refuse_change();
 CREATE TRIGGER project_is_never_truncated BEFORE TRUNCATE ON faber_ledger.project

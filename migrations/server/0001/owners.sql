@@ -36,6 +36,8 @@ BEGIN
     EXECUTE format('ALTER FUNCTION %s OWNER TO faber_ledger_keeper', own);
   END LOOP;
   REVOKE CREATE ON SCHEMA faber_ledger FROM faber_ledger_keeper;
+  -- Who owns the schema makes projects, and grants that to whom he likes.
+  GRANT EXECUTE ON FUNCTION faber_ledger.add_project(text, text, name) TO CURRENT_USER WITH GRANT OPTION;
   IF needs_grant THEN
     REVOKE faber_ledger_keeper FROM CURRENT_USER;
   END IF;

@@ -15,10 +15,28 @@ CREATE TABLE faber_ledger.member (
   PRIMARY KEY (project, role)
 );
 
+-- Logins that were made with a code for their password, and see a project once they have used it.
+CREATE TABLE faber_ledger.invitation (
+  project text COLLATE "C" NOT NULL REFERENCES faber_ledger.project,
+  role_oid oid NOT NULL,
+  is_admin boolean NOT NULL,
+  until timestamptz NOT NULL DEFAULT now() + interval '24 hours',
+  PRIMARY KEY (project, role_oid)
+);
+
 CREATE INDEX member_role ON faber_ledger.member (role_oid);
 
--- An event as in a ledger file, byte for byte, and where it stands. A row is one of three: an event with its payload, an
--- event whose payload was removed, or the place of a refused event, on which later ones stand.
+-- Whose a clone is: the login of its first exchange, or whom an admin has named since. `writer` is the clone's id.
+CREATE TABLE faber_ledger.clone (
+  project text COLLATE "C" NOT NULL REFERENCES faber_ledger.project,
+  writer text COLLATE "C" NOT NULL CHECK (char_length(writer) BETWEEN 1 AND 4096),
+  role name NOT NULL,
+  role_oid oid NOT NULL,
+  PRIMARY KEY (project, writer)
+);
+
+-- An event as in a ledger file, byte for byte, its position, and the login that brought it. A row is one of three: an
+-- event with its payload, an event whose payload was removed, or the place of a refused event, on which later ones stand.
 CREATE TABLE faber_ledger.event (
   project text COLLATE "C" NOT NULL,
   run_id text COLLATE "C" NOT NULL,
@@ -36,6 +54,7 @@ CREATE TABLE faber_ledger.event (
   payload text COLLATE "C" CHECK (octet_length(payload) <= 8388608),
   payload_hash bytea,
   hash bytea NOT NULL CHECK (octet_length(hash) = 32),
+  pushed_by name NOT NULL DEFAULT session_user,
   received_at timestamptz NOT NULL DEFAULT now(),
   PRIMARY KEY (project, run_id, id),
   UNIQUE (project, position),
@@ -58,13 +77,16 @@ CREATE TABLE faber_ledger.event (
 
 CREATE INDEX event_run ON faber_ledger.event (project, run_id, position);
 
--- The newest state.json of each run. `at`: its `updated_at` in UTC, '' if it has none.
+-- The newest state.json of each run. `at`: its `updated_at` in UTC, '' if it has none. `log_end`: the last event in the
+-- log of the clone that pushed it, '' if it has none.
 CREATE TABLE faber_ledger.state (
   project text COLLATE "C" NOT NULL,
   run_id text COLLATE "C" NOT NULL,
   at text COLLATE "C" NOT NULL CHECK (char_length(at) <= 64),
   writer text COLLATE "C" NOT NULL CHECK (char_length(writer) <= 4096),
   content text COLLATE "C" NOT NULL CHECK (octet_length(content) <= 67108864),
+  log_end text COLLATE "C" NOT NULL CHECK (char_length(log_end) <= 72),
+  pushed_by name NOT NULL DEFAULT session_user,
   received_at timestamptz NOT NULL DEFAULT now(),
   PRIMARY KEY (project, run_id),
   CONSTRAINT run_id_has_its_form CHECK (
@@ -73,13 +95,26 @@ CREATE TABLE faber_ledger.state (
   )
 );
 
--- Which events are redacted by which, noted also of events that have not arrived yet. `of_blocks`: it would remove the
--- blocks of a run that was adopted, which the sessions of the run are counted from, and no redaction may do that.
+-- Which events are redacted by which, noted also of events that have not arrived yet. It removes a payload if an admin
+-- pushed it, or the login whose clone wrote the event; not one that an admin has put back (`is_undone`).
 CREATE TABLE faber_ledger.redaction (
   project text COLLATE "C" NOT NULL,
   run_id text COLLATE "C" NOT NULL,
   event_id text COLLATE "C" NOT NULL,
   by_event text COLLATE "C" NOT NULL,
-  of_blocks boolean NOT NULL,
+  role_oid oid NOT NULL,
+  by_admin boolean NOT NULL,
+  is_undone boolean NOT NULL DEFAULT false,
   PRIMARY KEY (project, run_id, event_id, by_event)
+);
+
+-- What redactions removed, for an admin, for 30 days.
+CREATE TABLE faber_ledger.removed (
+  project text COLLATE "C" NOT NULL,
+  run_id text COLLATE "C" NOT NULL,
+  event_id text COLLATE "C" NOT NULL,
+  salt bytea NOT NULL,
+  payload text COLLATE "C" NOT NULL,
+  removed_at timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY (project, run_id, event_id)
 );

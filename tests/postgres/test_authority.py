@@ -1,0 +1,123 @@
+"""Who may do what in a project: whose a clone is, who redacts, whose state stands, whom a first exchange trusts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from support.project import RUN, Project
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from support.postgres import Login
+    from support.team_server import Team
+
+
+class Two:
+    """Ann, the project's admin, with one clone, and Ben, a member, with another; a note of Ann's is in both."""
+
+    def __init__(self, team: Team) -> None:
+        self.team = team
+        self.of_ann, self.of_ben, self.fresh = team.clones
+        self.ann, self.ben = team.login, team.database.login("ben")
+        assert self.as_ann("db", "admit", self.ben.role).returncode == 0
+        assert self.of_ann.faber("note", "add", "the word is hunter-0001").returncode == 0
+        self.note = self.of_ann.events[-1]["id"]
+        for done in (self.as_ann("sync"), self.as_ben("sync", "--yes")):
+            assert done.returncode == 0, done.stderr
+
+    def run(self, clone: Project, login: Login, *words: str) -> subprocess.CompletedProcess[str]:
+        return clone.faber(*words, env={"FABER_LEDGER_URL": self.team.database.url(login)})
+
+    def as_ann(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return self.run(self.of_ann, self.ann, *words)
+
+    def as_ben(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return self.run(self.of_ben, self.ben, *words)
+
+    def is_on_server(self) -> bool:
+        return "hunter" in str(self.team.rows())
+
+
+@pytest.fixture
+def two(team: Team) -> Two:
+    """Two members with a clone each."""
+    return Two(team)
+
+
+def test_a_clone_is_the_login_s_that_exchanged_first(two: Two) -> None:
+    done = two.run(two.of_ben, two.ann, "sync")
+    assert done.returncode == 14
+    assert f"is the login {two.ben.role}'s on the server, and you are {two.ann.role}" in done.stderr
+    command = done.stderr.partition("`faber-ledger ")[2].partition("`")[0].split()
+    assert two.as_ben(*command).returncode == 14
+    assert two.as_ann(*command).returncode == 0
+    assert two.run(two.of_ben, two.ann, "sync").returncode == 0
+    assert two.as_ben("sync").returncode == 14
+
+
+def test_only_the_writers_login_or_an_admin_redacts_on_the_server(two: Two) -> None:
+    done = two.as_ben("redact", two.note, "--yes")
+    assert (done.returncode, two.is_on_server()) == (0, True)
+    assert "only the login whose clone wrote it, or an admin, redacts it" in done.stderr
+    assert two.as_ann("sync").returncode == 0
+    assert two.is_on_server()
+    assert two.as_ann("redact", two.note, "--yes").returncode == 0
+    assert not two.is_on_server()
+
+
+def test_an_admin_puts_back_what_was_removed_or_ends_it(two: Two) -> None:
+    assert two.as_ann("redact", two.note, "--yes").returncode == 0
+    for command in ("restore", "purge"):
+        assert two.as_ben("db", command, two.note).returncode == 14
+    assert two.as_ann("db", "restore", two.note).returncode == 0
+    assert two.is_on_server()
+    assert two.as_ann("sync", "--push").returncode == 0
+    assert two.is_on_server()  # the same redaction does not count again
+    done = two.as_ann("redact", two.note, "--undo")
+    assert (done.returncode, b"hunter" in two.team.export(two.of_ann)) == (0, True), done.stderr
+    assert two.as_ann("redact", two.note, "--yes").returncode == 0
+    assert not two.is_on_server()
+    assert two.as_ann("db", "purge", two.note).returncode == 0
+    assert [two.as_ann("db", command, two.note).returncode for command in ("restore", "purge")] == [10, 10]
+    assert not two.is_on_server()
+
+
+def test_a_colleagues_state_that_is_not_seen_is_not_replaced(two: Two) -> None:
+    two.of_ann.put_state({**two.of_ann.state, "current_phase": "build", "updated_at": "2026-01-05T15:00:00Z"})
+    assert two.of_ann.faber("note", "add", "built").returncode == 0
+    assert two.as_ann("sync").returncode == 0
+    two.of_ben.put_state({**two.of_ben.state, "current_phase": "frame", "updated_at": "2026-01-05T15:10:00Z"})
+    done = two.as_ben("sync", "--push")
+    assert "a colleague's that is not fetched" in done.stderr
+    with two.team.database.connect() as connection:
+        (content,) = connection.execute("SELECT content FROM faber_ledger.state").fetchone() or ("",)
+    assert json.loads(content)["current_phase"] == "build"
+    done = two.as_ben("sync")
+    assert (done.returncode, "state.json pushed" in done.stdout) == (0, True), done.stderr
+
+
+def test_a_first_exchange_names_the_admins_and_stops_for_unknown_ones(two: Two) -> None:
+    mallory, url = two.team.database.login("mallory"), two.team.database.url(two.ben)
+    assert two.as_ann("db", "admit", "--admin", mallory.role).returncode == 0
+    admins, before = ", ".join(sorted([two.ann.role, mallory.role])), two.team.rows()
+    assert two.fresh.faber("note", "add", "private").returncode == 0
+    for words in (("sync",), ("run", "resume", "unknown", "--url", f"{url}")):
+        done = (
+            two.run(two.fresh, two.ben, *words)
+            if words[0] == "sync"
+            else two.fresh.faber(*words[:3], env={"FABER_LEDGER_URL": url})
+        )
+        assert done.returncode == 14, done.stderr
+        assert f"whose admins are {admins}: you have named none of them" in done.stderr
+    assert two.team.rows() == before
+    config = Path(two.fresh.environment({})["XDG_CONFIG_HOME"]) / "faber-ledger/config.json"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text(json.dumps({"admins": [two.ann.role]}))
+    done = two.run(two.fresh, two.ben, "sync")
+    assert (done.returncode, f"whose admins are {admins}\n" in done.stderr) == (0, True)
+    assert two.run(two.fresh, two.ben, "sync").stderr == ""
+    assert RUN in {row["run_id"] for row in two.team.rows()}
