@@ -329,7 +329,8 @@ def _prepare(remote: Remote, one: Carried, parent: str, folder: str, warn: Warn,
         state, files = files_to_send(remote, run, sent, parent)
         with suppress(LedgerError):
             refresh_copy(run, read_state(run), warn)  # so that no copy is older than what was exchanged
-        message, blocks = message_of(run, state, log), dict(fold(log.stream()))
+        blocks = fold(log.stream())
+        message = message_of(run, state, log, blocks)
     files[LEDGER] = path
     if state:
         files[STATE] = parse_state(run, content_of(state).encode()).with_members(blocks).encode()
