@@ -78,7 +78,7 @@ def ask(scans: Scans) -> None:
     with scans.of("push: events that are there") as server:
         exchange.push_events(server, LONG_RUN, RUN, [row[1]], lambda count: None)
     with scans.of("fleet: the newest event of each run, their sessions and states") as server:
-        next(fleet.find_runs(server, fleet.Wanted([MANY_RUNS])))
+        next(fleet.find_runs(server, [MANY_RUNS]))
     with scans.of("state: that of a run") as server:
         exchange.fetch_state(server, MANY_RUNS, OTHER_RUN)
     query = parse_query("heron")

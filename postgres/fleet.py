@@ -8,28 +8,20 @@ from typing import Any, NamedTuple, TypeAlias, TypedDict
 
 from faber_ledger.ledger.encoding import COLUMNS, decode_row
 from faber_ledger.ledger.errors import IntegrityError
-from faber_ledger.ledger.event_types import REDACTED
 from faber_ledger.ledger.events import Recorded
 from faber_ledger.postgres.ask import NONE, ask
+from faber_ledger.postgres.project import owners_of_clones
 from faber_ledger.postgres.server import Server
-from faber_ledger.projections.fold import fold, open_sessions, session_history
-from faber_ledger.projections.history import Agents, Compactions, summarize_sessions
+from faber_ledger.projections.fold import fold, newest_open, open_sessions, session_history
+from faber_ledger.projections.history import Agents, Compactions, machines_of, summarize_sessions
 
 PAGE = 100  # runs whose sessions are read together
+STARTED = "session_started"
 LONGEST = 200  # characters of a text: a row of the table is as wide as its longest one
 NEWEST: dict[str, Any] = dict.fromkeys(("run_id", "id", "type", "at", "writer"), str)
 OF_SESSIONS: dict[str, Any] = {
     name: COLUMNS[name] for name in ("seq", "id", "type", "version", "at", "writer", "session_id", "client", "payload")
 }
-
-
-class Wanted(NamedTuple):
-    """Which runs to list; None means any. `machine` is a host name or a writer's id."""
-
-    projects: Sequence[str]
-    machine: str | None = None
-    work_id: str | None = None
-    is_open: bool = False
 
 
 class LastEvent(TypedDict):
@@ -60,13 +52,23 @@ class FleetRun(TypedDict):
     last_event: LastEvent
 
 
+class Found(NamedTuple):
+    """A run, what its newest state says, what began its open or newest session, and the login of that one's clone."""
+
+    run: FleetRun
+    state: dict[str, Any]
+    start: Recorded | None
+    login: str | None
+
+
 Newest: TypeAlias = tuple[str, str, LastEvent]  # a project, a run in it, and its newest event
 
 
-def find_runs(server: Server, wanted: Wanted) -> Iterator[FleetRun]:
-    """Yield the runs that are wanted, that with the newest event first; raises as `Server.transaction`."""
+def find_runs(server: Server, projects: Sequence[str]) -> Iterator[Found]:
+    """Yield the runs of projects, that with the newest event first; raises as `Server.transaction`."""
     newest: list[Newest] = []
-    for project in wanted.projects:
+    logins = {project: owners_of_clones(server, project) for project in projects}
+    for project in projects:
         with server.transaction() as connection:
             for run_id, name, kind, at, writer in ask(connection, "newest_of_runs", NEWEST, project=project):
                 last: LastEvent = {"id": name, "type": kind, "at": at, "writer": writer}
@@ -74,19 +76,11 @@ def find_runs(server: Server, wanted: Wanted) -> Iterator[FleetRun]:
     newest.sort(key=lambda one: (one[2]["id"], *one[:2]), reverse=True)
     rest = iter(newest)
     while page := list(islice(rest, PAGE)):
-        yield from [run for run in _read_page(server, page) if _is_wanted(run, wanted)]
+        yield from _read_page(server, page, logins)
 
 
-def _is_wanted(run: FleetRun, wanted: Wanted) -> bool:
-    if wanted.is_open and not run["open_sessions"]:
-        return False
-    if wanted.work_id is not None and run["work_id"] != wanted.work_id:
-        return False
-    return wanted.machine is None or wanted.machine in (*run["machines"], *run["writers"])
-
-
-def _read_page(server: Server, page: Sequence[Newest]) -> Iterator[FleetRun]:
-    """Yield these runs, with their sessions and what their newest state says."""
+def _read_page(server: Server, page: Sequence[Newest], logins: dict[str, dict[str, str]]) -> Iterator[Found]:
+    """Yield these runs, with their sessions and what their newest state says; `logins` are by project and clone."""
     found: dict[tuple[str, str], list[Recorded]] = {}
     states: dict[tuple[str, str], dict[str, Any]] = {}
     for project in {project for project, _, _ in page}:
@@ -98,7 +92,9 @@ def _read_page(server: Server, page: Sequence[Newest]) -> Iterator[FleetRun]:
             for run_id, state in ask(connection, "newest_states", {"run_id": str, "state": (dict, NONE)}, **asked):
                 states[project, run_id] = state or {}
     for project, run_id, last in page:
-        yield _summarize(project, run_id, last, found.get((project, run_id), []), states.get((project, run_id), {}))
+        events, state = found.get((project, run_id), []), states.get((project, run_id), {})
+        run, start = _summarize(project, run_id, last, events, state)
+        yield Found(run, state, start, logins[project].get((start or last)["writer"]))
 
 
 def _decode(rows: Sequence[tuple[Any, ...]]) -> list[Recorded]:
@@ -114,12 +110,12 @@ def _decode(rows: Sequence[tuple[Any, ...]]) -> list[Recorded]:
 
 def _summarize(
     project: str, run_id: str, last: LastEvent, events: Sequence[Recorded], state: dict[str, Any]
-) -> FleetRun:
+) -> tuple[FleetRun, Recorded | None]:
     blocks, compactions = fold(events), Compactions()
     sessions = list(summarize_sessions(blocks, Agents(events)))
-    names = [session["hostname"] for session in sessions if isinstance(session["hostname"], str)]
-    machines = [name for name in names if name != REDACTED]
-    return {
+    machines = machines_of(sessions)
+    starts = {event.get("session_id"): one for one in events if (event := dict(one["event"]))["type"] == STARTED}
+    run: FleetRun = {
         "project": project,
         "run_id": run_id,
         "work_id": _text(state.get("work_id")) or _newest_of(events, "work_id"),
@@ -135,6 +131,7 @@ def _summarize(
         "compactions": sum([compactions.is_new(dict(recorded["event"])) for recorded in events]),
         "last_event": last,
     }
+    return run, starts.get(newest_open(blocks) or "".join([one["session_id"] for one in sessions[-1:]]))
 
 
 def _newest_of(events: Iterable[Recorded], name: str) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, TypedDict
 
+from faber_ledger.ledger.event_types import REDACTED
 from faber_ledger.projections.fold import session_history
 
 TYPE_CHECKING = False
@@ -80,6 +81,12 @@ def summarize_sessions(blocks: Blocks, agents: Agents | None = None) -> Iterator
             "artifacts_loaded": _texts(entry.get("artifacts_loaded")),
         }
         before = [*before, *completed]
+
+
+def machines_of(sessions: Iterable[SessionSummary]) -> list[str]:
+    """Return the machine of each session that names one."""
+    names = [session["hostname"] for session in sessions]
+    return [name for name in names if isinstance(name, str) and name != REDACTED]
 
 
 def _started_at(entry: object) -> str:

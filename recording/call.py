@@ -143,8 +143,8 @@ class Call:
         return value if isinstance(value, str) else ""
 
     def transcript(self) -> str | None:
-        """Return the path of the conversation, of an agent whose session may end without a delivery; else None."""
-        return None
+        """Return the path of the conversation, which shows whether the client works; None if it is not known."""
+        return self.text("transcript_path")
 
     def heard_at(self) -> float | None:
         """Return when the client went on last, if this is an end that may come long after; else None."""

@@ -1,47 +1,55 @@
 """`faber-ledger fleet`: the runs of all machines, as the team's server has them."""
 
+import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import click
 
+from faber_ledger.cli.ui.attention import Filters, Row, attention_table, describe, filter_options, list_by_need
 from faber_ledger.cli.ui.output import json_option, json_text, no_pager_option, say, show, show_long, tell
 from faber_ledger.cli.ui.server import server_address, url_option
-from faber_ledger.cli.ui.words import project_labels, table, with_agents
+from faber_ledger.cli.ui.words import project_labels
+from faber_ledger.files.text import escape
+from faber_ledger.ledger import disk
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.command_errors import ServerUnavailable
+from faber_ledger.ledger.encoding import dumps, loads, sha256
 from faber_ledger.postgres.address import Address
-from faber_ledger.postgres.fleet import FleetRun, Wanted, find_runs
+from faber_ledger.postgres.fleet import LONGEST, Found, find_runs
 from faber_ledger.postgres.project import choose_projects, list_projects
 from faber_ledger.postgres.server import Server, listening, open_server
+from faber_ledger.runs.clone import known_writer
+from faber_ledger.runs.run import find_root, state_base
+from faber_ledger.runs.set_aside import read_or_empty
 
 RETRY_SECONDS = 2.0
-COLUMNS = ("run", "work item", "machine", "agent", "phase", "status", "sessions", "open", "abandoned", "compactions")
-LAST = ("last event", "")
-SHORT_WRITER = 8
 
 
 class Answer(NamedTuple):
-    """The runs that were found, the names of the projects that were looked at, and whether runs are left out."""
+    """The runs that are shown, the names of the projects that were looked at, and whether runs are left out.
 
-    runs: list[FleetRun]
+    `all_runs` are those of the projects, where a command is told of changes, else none.
+    """
+
+    runs: list[Row]
     names: dict[str, str]
     has_more: bool
+    all_runs: list[Row]
 
     def lines(self) -> Iterator[str]:
         """Yield a table for people; the project is named where the login sees several."""
         if not self.runs:
             yield "no run matches: `faber-ledger sync --push` sends those of this clone"
             return
-        with_project = len(self.names) > 1
-        head = (*(("project",) if with_project else ()), *COLUMNS, *LAST)
         labels = project_labels(self.names)
-        rows = [(*((labels.get(run["project"], "-"),) if with_project else ()), *_cells(run)) for run in self.runs]
-        yield from table(with_agents([head, *rows], [run["agent"] for run in self.runs]))
+        of_project = {"project": lambda run: labels.get(run["project"], "-")} if len(self.names) > 1 else {}
+        yield from attention_table(self.runs, **of_project)
         if self.has_more:
             yield "older runs are not shown: --limit N shows more"
 
@@ -50,14 +58,15 @@ class Answer(NamedTuple):
         return {"projects": self.names, "runs": self.runs, "has_more": self.has_more}
 
 
+React: TypeAlias = Callable[[Answer], None]
+
+
 @click.command(short_help="Show who works on what, on all machines.")
 @url_option
 @click.option("--project", metavar="PROJECT", help="Only one project's runs, by its id or name.")
-@click.option(
-    "--machine", metavar="NAME", help="Only runs with sessions on a machine: its host name, or a writer's id."
-)
-@click.option("--work-id", metavar="ID", help="Only runs of this work item.")
+@click.option("--machine", metavar="NAME", help="Only runs with sessions on a machine: its name, or a writer's id.")
 @click.option("--open", "is_open", is_flag=True, help="Only runs with an open session.")
+@filter_options
 @click.option(
     "--limit", type=click.IntRange(min=1), default=50, show_default=True, metavar="N", help="Only the newest N runs."
 )
@@ -70,36 +79,44 @@ class Answer(NamedTuple):
     metavar="SECONDS",
     help="With --watch: look at least this often.",
 )
+@click.option("--exec", "command", metavar="CMD", help="With --watch: run CMD once when the state of a run changes.")
 @no_pager_option
 @json_option
 def fleet(
     url: str | None,
     project: str | None,
-    machine: str | None,
-    work_id: str | None,
-    is_open: bool,
     limit: int,
     watch: bool,
     every: float,
+    command: str | None,
     as_json: bool,
+    **filters: Any,
 ) -> None:
-    """List the runs that the team's server has, those with the newest event first.
+    """List the runs that the team's server has, those that need somebody first.
 
-    Each with its work item, the machine of its newest session, phase and status, its sessions (open ones and those
-    that were abandoned), its compactions and its last event. A run is as its clones have pushed it. With --watch
-    the table is shown again when an event arrives; with --json, too, as one line each time.
+    Who is the login to which the clone of the newest session is bound, with its machine. A run waits (for an approval,
+    the answer to a question, or feedback), has failed, is stale, open or done, as its state and its sessions say; of an
+    open session of this clone, whether its client is working or idle. `age` is the time since the run was heard of. A
+    run is as its clones have pushed it. With --watch the table is shown again when something changes; with --json, too,
+    as one line each time.
+
+    CMD gets the run as JSON on its standard input, with its state `before`, and as variables: FABER_LEDGER_RUN,
+    FABER_LEDGER_STATE, FABER_LEDGER_BEFORE and others. What it was told is remembered, for this user and CMD.
 
     \b
-    Example: faber-ledger fleet --open --watch
+    Example: faber-ledger fleet --waiting --failed --watch
     Exit codes: 0 done, also after Ctrl-C; 2 wrong usage; 10 the server shows no such project;
     12 the server is newer than this program; 13 the server is not available; 14 it refuses,
     or shows you no project.
     """
-    ask = partial(_ask, project=project, machine=machine, work_id=work_id, is_open=is_open, limit=limit)
+    if command is not None and not watch:
+        raise click.UsageError("--exec needs --watch")
+    wanted = Filters(**filters)
+    ask = partial(_ask, project, wanted, limit, reads_all=command is not None)
     address = server_address(url)
     if watch:
         try:
-            _watch(address, ask, every, as_json)
+            _watch(address, ask, every, partial(_tell_changes, command, wanted), as_json=as_json)
         except KeyboardInterrupt:
             return
     with open_server(address) as server:
@@ -110,18 +127,26 @@ def fleet(
         show_long(answer.lines)
 
 
-def _ask(
-    server: Server, *, project: str | None, machine: str | None, work_id: str | None, is_open: bool, limit: int
-) -> Answer:
+def _ask(project: str | None, filters: Filters, limit: int, server: Server, *, reads_all: bool) -> Answer:
     known = list_projects(server)
     chosen = choose_projects(known, project)
-    runs = list(islice(find_runs(server, Wanted(chosen, machine, work_id, is_open)), limit + 1))
-    return Answer(runs[:limit], {name: known[name] for name in chosen}, len(runs) > limit)
+    root = find_root(os.getcwd())
+    found = (_describe(one, filters, root, server.role) for one in find_runs(server, chosen))
+    all_runs = [*found] if reads_all else []
+    runs = [*islice(filter(filters.fit, all_runs or found), limit + 1)]
+    return Answer(list_by_need(runs[:limit]), {name: known[name] for name in chosen}, len(runs) > limit, all_runs)
 
 
-def _watch(address: Address, ask: Callable[[Server], Answer], every: float, as_json: bool) -> None:
+def _describe(found: Found, filters: Filters, root: str, role: str) -> Row:
+    run, last = found.run, found.run["last_event"]
+    is_mine = found.login == role if found.login else (found.start or last)["writer"] == known_writer(root)
+    about = {"who": found.login or run["machine"], "is_mine": is_mine, "last_heard_at": last["at"]}
+    return describe({**run, **about}, found.state, filters, root, found.start, is_open=bool(run["open_sessions"]))
+
+
+def _watch(address: Address, ask: Callable[[Server], Answer], every: float, react: React, *, as_json: bool) -> None:
     """Show what changes until an interrupt; a server that was there and is lost is waited for."""
-    shown: Answer | None = None
+    shown: Any = None
     is_lost = False
     while True:
         try:
@@ -131,9 +156,11 @@ def _watch(address: Address, ask: Callable[[Server], Answer], every: float, as_j
                     is_lost = False
                 while True:
                     answer = ask(server)
-                    if answer != shown:
+                    seen = [*answer.lines()] if sys.stdout.isatty() else answer.data()  # lines have ages, which change
+                    if seen != shown:
                         _show_again(answer, as_json)
-                        shown = answer
+                        shown = seen
+                    react(answer)
                     listener.wait(answer.names, every)
         except ServerUnavailable as error:
             if shown is None:
@@ -158,19 +185,35 @@ def _show_again(answer: Answer, as_json: bool) -> None:
         tell("")
 
 
-def _cells(run: FleetRun) -> tuple[str, ...]:
-    last = run["last_event"]
-    return (
-        run["run_id"],
-        run["work_id"] or "-",
-        run["machine"] or last["writer"][:SHORT_WRITER],
-        run["agent"] or "-",
-        run["phase"] or "-",
-        run["status"] or "unknown",
-        str(run["sessions"]),
-        str(len(run["open_sessions"])),
-        str(run["abandoned"]),
-        str(run["compactions"]),
-        last["at"],
-        last["type"],
-    )
+def _tell_changes(command: str | None, filters: Filters, answer: Answer) -> None:
+    """Run a command for each wanted run whose state is another than it was told; the first look only notes them.
+
+    Changes are noted before the command runs, so that it runs once also where it ends this program.
+    """
+    if command is None:
+        return
+    name = f"told-{sha256(command.encode('utf-8', 'surrogateescape')).hexdigest()[:32]}.json"
+    path = os.path.join(state_base(), "faber-ledger", name)
+    before = loads((read_or_empty(path) or b"{}").decode())
+    told = {**before, **dict.fromkeys(answer.names)}  # by project, and by project and run
+    changed = []
+    for run in answer.all_runs:
+        known = before.get(key := f"{run['project']} {run['run_id']}")
+        told[key] = run["state"]
+        if told[key] != known and run["project"] in before:
+            changed.append({**run, "before": known})
+    if told != before:
+        os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+        disk.put(path, dumps(told).encode(), mode=disk.OWN, durable=False, locked=False)
+    for run in filter(filters.fit, changed):
+        _run_command(command, run)
+
+
+def _run_command(command: str, run: Row) -> None:
+    """Run a command with what is known of a run as JSON on its standard input and in variables, never in its words."""
+    texts = {name: value for name, value in {"run": run["run_id"], **run}.items() if isinstance(value, str)}
+    variables = {f"FABER_LEDGER_{name.upper()}": escape(value)[:LONGEST] for name, value in texts.items()}
+    environment, facts = {**os.environ, **variables}, json_text(run).encode("utf-8", "backslashreplace")
+    done = subprocess.run(["/bin/sh", "-c", command], input=facts, stdout=sys.stderr, env=environment, check=False)
+    if done.returncode:
+        say(f"{run['run_id']}: CMD ended with {done.returncode}")

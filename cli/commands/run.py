@@ -11,11 +11,12 @@ from faber_ledger.cli.commands.run_start import resume, start
 from faber_ledger.cli.reports.run_list import count_events, list_runs, places_of
 from faber_ledger.cli.sync.arrival import list_remote_runs, required_remote
 from faber_ledger.cli.sync.forgetting import forget_at_remote
+from faber_ledger.cli.ui.attention import Filters, attention_table, describe, filter_options, list_by_need
 from faber_ledger.cli.ui.git_words import no_runs_text
 from faber_ledger.cli.ui.output import json_option, show, warn, warn_of
 from faber_ledger.cli.ui.progress import waiting_for
 from faber_ledger.cli.ui.which_run import check_in_tree, choose_run, run_argument
-from faber_ledger.cli.ui.words import events_shown, plural, table, with_agents
+from faber_ledger.cli.ui.words import events_shown, plural
 from faber_ledger.cli.worktrees.survey import update_registry
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.command_errors import GitFailed, NotReleased, ServerUnavailable
@@ -24,7 +25,7 @@ from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.recording.start import complete_record
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.carry import start_sending
-from faber_ledger.runs.clone import lock_run
+from faber_ledger.runs.clone import known_writer, lock_run
 from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.kept_summaries import summary_paths
 from faber_ledger.runs.layouts import find_run
@@ -43,35 +44,31 @@ KEPT = (
     "~ is a run whose files are not in this work tree: shown as this clone keeps it below the git directory. Switch to"
     " its branch or work tree; where those are gone, `faber-ledger run resume RUN` brings its files here"
 )
-COLUMNS = ("run", "status", "phase", "sessions", "open", "agent", "events", "last event")
 
 
 @run.command("list", short_help="List the runs of this project.")
-@click.option("--status", type=click.Choice(progress.STATUSES), help="Only runs with this status.")
-@click.option("--work-id", help="Only runs of this work item.", metavar="ID")
+@filter_options
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the newest N runs.")
 @click.option("--remote", "at_remote", is_flag=True, help="The runs at the remote, where ledgers travel in git refs.")
 @json_option
-def run_list(status: str | None, work_id: str | None, limit: int | None, at_remote: bool, as_json: bool) -> None:
-    """List the runs that this clone has, those with the newest event first; the active one is marked with `*`.
+def run_list(limit: int | None, at_remote: bool, as_json: bool, **wanted: Any) -> None:
+    """List the runs that this clone has, those that need somebody first; the active one is marked with `*`.
 
-    `~` marks a run whose files this work tree does not have, as one of another branch or work tree. With --remote
-    the remote is asked for its refs: `faber-ledger run resume RUN` brings one here.
+    A run waits (for an approval, the answer to a question, or feedback), has failed, is stale, open or done, as its
+    state and its sessions say; of an open session of this clone, whether its client is working or idle. `age` is the
+    time since the run was heard of. `~` marks a run whose files this work tree does not have, as one of another branch
+    or work tree. With --remote the remote is asked for its refs: `faber-ledger run resume RUN` brings one here.
 
     \b
     Example: faber-ledger run list --status in_progress --limit 10
     Exit codes: 0 done; 1 no refs are exchanged here; 2 wrong usage; 13 the remote does not answer.
     """
-    root = find_root(os.getcwd())
-    rows = [
-        row
-        for row in (_list_at_remote(root) if at_remote else list_runs(root))
-        if status is None or row["status"] == status
-    ]
-    rows = [row for row in rows if work_id is None or row["work_id"] == work_id]
+    root, filters = find_root(os.getcwd()), Filters(**wanted)
+    rows = _list_at_remote(root, filters) if at_remote else list_runs(root, filters)
     left_out = len(rows[limit:]) if limit is not None else 0
-    rows = rows[:limit]
-    lines = [*(_remote_table(rows) if at_remote else _table(rows, is_filtered=bool(status or work_id)))]
+    rows = list_by_need(rows[:limit])
+    remote = attention_table(rows) if rows else ["no run matches at the remote"]
+    lines = [*(remote if at_remote else _table(rows, is_filtered=filters != Filters()))]
     if left_out:
         lines.append(f"{plural(left_out, 'older run')} not shown")
     if not at_remote and any([not row["in_work_tree"] and not row["active"] for row in rows]):
@@ -79,10 +76,7 @@ def run_list(status: str | None, work_id: str | None, limit: int | None, at_remo
     show(rows, lines, as_json=as_json)
 
 
-REMOTE_COLUMNS = ("run", "work item", "status", "phase", "branch", "here", "last sent")
-
-
-def _list_at_remote(root: str) -> list[dict[str, Any]]:
+def _list_at_remote(root: str, filters: Filters) -> list[dict[str, Any]]:
     """Return the runs at the remote as their newest commits describe them, the newest first."""
     remote = required_remote(root)
     try:
@@ -90,44 +84,23 @@ def _list_at_remote(root: str) -> list[dict[str, Any]]:
             found = list_remote_runs(remote, root)
     except GitFailed as error:
         raise ServerUnavailable(f"{remote.name} does not answer: {error.message}", hint=error.hint) from error
-    return [
-        {**one._asdict(), "last_sent_at": utc_text(one.at), "is_here": has_log(find_run(root, one.run_id))}
-        for one in found
-    ]
-
-
-def _remote_table(rows: list[dict[str, Any]]) -> Iterator[str]:
-    names = ("run_id", "work_id", "status", "phase", "branch")
-    cells = [
-        (*[row[name] or "-" for name in names], "yes" if row["is_here"] else "no", row["last_sent_at"]) for row in rows
-    ]
-    yield from table([REMOTE_COLUMNS, *cells]) if rows else ["no run matches at the remote"]
+    rows = []
+    for one in found:
+        sent_at, is_mine = utc_text(one.at), one.writer == known_writer(root)
+        about = {"is_mine": is_mine, "last_sent_at": sent_at, "last_heard_at": sent_at}
+        row = {**one._asdict(), **about, "is_here": has_log(find_run(root, one.run_id))}
+        rows.append(describe(row, one.state(), filters, root, None, is_open=bool(one.open_session)))
+    return [row for row in rows if filters.fit(row)]
 
 
 def _table(rows: list[dict[str, Any]], *, is_filtered: bool) -> Iterator[str]:
-    if not rows and is_filtered:
-        yield "no run matches"
-        return
     if not rows:
-        yield no_runs_text(find_root(os.getcwd()))
+        yield "no run matches" if is_filtered else no_runs_text(find_root(os.getcwd()))
         return
-    yield from table(with_agents([COLUMNS, *[_cells(row) for row in rows]], [row["agent"] for row in rows]))
+    yield from attention_table(rows, lambda row: "* " if row["active"] else "  " if row["in_work_tree"] else "~ ")
     for row in rows:
         for problem in filter(None, [row["problem"], row["ledger_problem"]]):
             yield f"{row['run_id']}: {problem}"
-
-
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
-    return (
-        f"{'*' if row['active'] else ' ' if row['in_work_tree'] else '~'} {row['run_id']}",
-        "unreadable" if row["problem"] else str(row["status"] or "unknown"),
-        row["phase"] or "-",
-        str(row["sessions"]),
-        "yes" if row["open_session"] else "no",
-        row["agent"] or "-",
-        "unreadable" if row["ledger_problem"] else str(row["events"]),
-        row["last_event_at"] or "-",
-    )
 
 
 @run.command(short_help="Remove a run's log, or its ref at the remote.")

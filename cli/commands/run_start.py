@@ -11,6 +11,7 @@ import click
 from faber_ledger.cli.reports.run_list import check_is_new, find_here, is_lacking, position_lines
 from faber_ledger.cli.sync.agreement import find_work_at_remote
 from faber_ledger.cli.sync.arrival import bring_run_from_refs
+from faber_ledger.cli.ui.attention import DEFAULT_TARGET
 from faber_ledger.cli.ui.git_words import hint_to_ask
 from faber_ledger.cli.ui.output import documents_codes, json_option, say, show, tell, warn
 from faber_ledger.cli.ui.server import names_server, url_option
@@ -213,7 +214,7 @@ def _plan_run(given: dict[str, str | None]) -> tuple[RunPlan, str]:
         "workflow_id": given["workflow"] or DEFAULT_WORKFLOW,
         "work_id": work_id or None,
         "plan_id": given["plan_id"] or None,
-        "target": target or f"Work item {work_id}",
+        "target": target or DEFAULT_TARGET.format(work_id),
     }
     return plan, name_part(work_id or target or "")
 

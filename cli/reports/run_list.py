@@ -1,12 +1,15 @@
 """The runs of a clone: what `run list` says of each, where one stands, and in which work trees it is."""
 
+from __future__ import annotations
+
 import os
 import posixpath
 import sqlite3
 from collections.abc import Iterator
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
+from faber_ledger.cli.ui.attention import Filters, Row, describe
 from faber_ledger.cli.ui.which_run import match_run
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.text import one_line
@@ -14,8 +17,10 @@ from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.queries import summarize
-from faber_ledger.projections.fold import blocks_of, current_session, fold, session_history
+from faber_ledger.projections.fold import blocks_of, current_session, fold, newest_open, session_history
+from faber_ledger.projections.history import machines_of, summarize_sessions
 from faber_ledger.runs.active import active_run
+from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.copies import runs_in_other_work_trees
 from faber_ledger.runs.git_command import run_git, top_of
 from faber_ledger.runs.kept import runs_here
@@ -28,17 +33,21 @@ from faber_ledger.runs.run import Run
 from faber_ledger.runs.state_file import is_state_ignored, read_state, state_copy_path
 from faber_ledger.runs.state_write import KnownState
 
-Row: TypeAlias = dict[str, Any]
+if TYPE_CHECKING:
+    from faber_ledger.ledger.events import Recorded
+    from faber_ledger.projections.fold import Blocks
 
 
-def list_runs(root: str) -> list[Row]:
-    """Return what is known of each run that this clone has, newest first: by its last event, or the time of its state.
+def list_runs(root: str, filters: Filters) -> list[Row]:
+    """Return each run that this clone has and `filters` fit, newest first: by its last event, or its state's time.
 
     `in_work_tree` is false for a run that the work tree lacks.
     """
     active, rows = active_run(root).run_id, []
     for run in runs_here(root):
-        row = read_row(run)
+        row = read_row(run, filters)
+        if not filters.fit(row):
+            continue
         about = {"run_id": run.run_id, "active": run.run_id == active, "in_work_tree": not run.is_kept}
         rows.append((row["last_event_at"] or _time_of(run.state_path), run.run_id, {**about, **row}))
     return [row for _, _, row in sorted(rows, key=itemgetter(0, 1), reverse=True)]
@@ -51,7 +60,7 @@ def _time_of(path: str) -> str:
         return ""
 
 
-def read_row(run: Run) -> Row:
+def read_row(run: Run, filters: Filters) -> Row:
     """Return what a run's state and log say of it; `problem` and `ledger_problem` say why one cannot be read."""
     try:
         document = read_state(run)
@@ -60,7 +69,7 @@ def read_row(run: Run) -> Row:
         document = JsonText("{}")
         state, problem, ledger_problem = {}, None if is_state_ignored(run) else error.message, None
     is_ignored = not state and problem is None
-    log, blocks = None, blocks_of(state)
+    log, start, blocks = None, None, blocks_of(state)
     try:
         if not lacks_ledger(run):
             with read_log(run) as opened:
@@ -68,21 +77,32 @@ def read_row(run: Run) -> Row:
                 state = known_members(opened, run) if is_ignored else state
                 is_shown = not is_ignored and KnownState(document).shows(opened)
                 blocks = blocks if is_shown else fold(opened.stream())
+                start = newest_start(opened, blocks)
     except (LedgerError, sqlite3.DatabaseError) as error:
         ledger_problem = str(error)
-    return {
+    row = {
         "work_id": state.get("work_id"),
         "status": state.get("status"),
         "phase": current_phase(state),
         "worktree": state.get("worktree"),
+        "machine": next(reversed(machines_of(summarize_sessions(blocks))), None),
+        "is_mine": start is not None and start["writer"] == known_writer(run.root),
         "sessions": len(session_history(blocks)),
         "open_session": current_session(blocks),
         "agent": log.agent if log else None,
         "events": log.events if log else 0,
         "last_event_at": log.last_at if log else None,
+        "last_heard_at": log.last_at if log else None,
         "problem": problem,
         "ledger_problem": ledger_problem,
     }
+    return describe(row, state, filters, run.root, start, is_open=newest_open(blocks) is not None)
+
+
+def newest_start(log: Log, blocks: Blocks) -> Recorded | None:
+    """Return the event that began a run's open session, else its newest one; None if no event did."""
+    names = [session["session_id"] for session in summarize_sessions(blocks)]
+    return log.start_of(newest_open(blocks) or "".join(names[-1:]))
 
 
 OTHER_ID = "give another --run-id, or none to have one made"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from faber_ledger.cli.sync.ref_intake import Warn, absorb_commit
 from faber_ledger.cli.sync.refs import Remote, decoded_name, read, ref_name
@@ -25,12 +25,24 @@ class RemoteRun(NamedTuple):
     name: str
     commit: str
     run_id: str
-    work_id: str
+    at: int
+    work_id: str  # from here on as `DESCRIBED`
     branch: str
     status: str
     phase: str
     writer: str
-    at: int
+    target: str
+    pull_request: str
+    agent: str
+    machine: str
+    open_session: str
+    waits_for: str
+
+    def state(self) -> dict[str, Any]:
+        """Return what the commit says of the run's state, in the members of a state that say so."""
+        approvals: list[dict[str, Any]] = [{}] if self.waits_for == "approval" else []
+        request = {"prompt": self.waits_for.removeprefix("feedback")}
+        return {"status": self.status, "pending_approvals": approvals, "feedback_request": request}
 
 
 def remote_of(root: str, *, is_quiet: bool = False) -> Remote | None:
@@ -61,8 +73,7 @@ def list_remote_runs(remote: Remote, root: str) -> list[RemoteRun]:
         fields = fields_of(message)
         run_id = fields.get(RUN, decoded_name(name) or "")
         if is_run_id(run_id) and ref_name(run_id) == name and fields.get(FOLDER, "") == folder:
-            work_id, branch, status, phase, writer = [fields.get(one, "") for one in DESCRIBED]
-            found.append(RemoteRun(name, commit, run_id, work_id, branch, status, phase, writer, at))
+            found.append(RemoteRun(name, commit, run_id, at, *[fields.get(one, "") for one in DESCRIBED]))
     return sorted(found, key=lambda run: (-run.at, run.run_id))
 
 

@@ -365,7 +365,8 @@ def _prepare(remote: Remote, one: Carried, parent: str, folder: str, warn: Warn,
         state, metadata = files_to_send(remote, run, sent, parent)
         with suppress(LedgerError):
             refresh_copy(run, read_state(run), warn)  # so that no copy is older than what was exchanged
-        message, blocks = message_of(run, state, log), dict(fold(log.stream()))
+        blocks = dict(fold(log.stream()))
+        message = message_of(run, state, log, blocks)
     files: dict[str, str | bytes] = {LEDGER: path}
     if metadata is not None:
         files[METADATA] = metadata

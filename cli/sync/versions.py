@@ -4,37 +4,52 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.sync.refs import LARGEST, METADATA, STATE, Commit, Remote, list_history, read
+from faber_ledger.cli.ui.attention import pull_request, what_it_waits_for
 from faber_ledger.files.text import one_line
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.encoding import loads, sha256
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.ledger.log import Log
-from faber_ledger.recording.server_state import content_of, metadata_content
+from faber_ledger.ledger.queries import summarize
+from faber_ledger.projections.fold import newest_open
+from faber_ledger.projections.history import machines_of, summarize_sessions
+from faber_ledger.recording.server_state import content_of, mask_value, metadata_content
 from faber_ledger.runs.active import Here
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.copies import read_in_head
 from faber_ledger.runs.git import project_key
 from faber_ledger.runs.layouts import find_run, find_run_from
-from faber_ledger.runs.progress import current_phase
+from faber_ledger.runs.progress import current_phase, text_of
 from faber_ledger.runs.run import LONGEST_ID, Run
 from faber_ledger.runs.seen import shape_of
 from faber_ledger.runs.sent import Sent, SentState
 from faber_ledger.runs.set_aside import read_or_empty
 from faber_ledger.runs.state_file import parse_state, read_state
 
+if TYPE_CHECKING:
+    from faber_ledger.projections.fold import Blocks
+
 RUN, FOLDER, STATE_PATH = "Run", "Folder", "State"
 LONGEST_FIELD, LONGEST = 200, {RUN: LONGEST_ID, STATE_PATH: 3 * LONGEST_ID}  # of a field; a cut id is another run's
-DESCRIBED = ("Work-Item", "Branch", "Status", "Phase", "Writer")
+DESCRIBED = (
+    *("Work-Item", "Branch", "Status", "Phase", "Writer"),
+    *("Target", "Pull-Request", "Agent", "Machine", "Open-Session", "Waits-For"),
+)
 
 
-def message_of(run: Run, state: dict[str, Any], log: Log) -> str:
+def message_of(run: Run, state: dict[str, Any], log: Log, blocks: Blocks) -> str:
     """Return the message of a run's next commit."""
     branches = Here(run.root).branches_of(run, log)
     branch = branches[0] if branches else None
-    values = (state.get("work_id"), branch, state.get("status"), current_phase(state), writer_of(run.root))
+    machine = next(reversed(machines_of(summarize_sessions(blocks))), None)
+    values = (
+        *(state.get("work_id"), branch, state.get("status"), current_phase(state), writer_of(run.root)),
+        *mask_value([text_of(state, "target"), pull_request(state)]),
+        *(summarize(log).agent, machine, newest_open(blocks), what_it_waits_for(state)),
+    )
     place = {RUN: run.run_id, STATE_PATH: _path_of_state(run), FOLDER: project_key(run.root)}
     fields = {**place, **dict(zip(DESCRIBED, values, strict=True))}
     lines = [f"{name}: {one_line(value, LONGEST.get(name, LONGEST_FIELD))}" for name, value in fields.items() if value]

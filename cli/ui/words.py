@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from faber_ledger.files.text import escape
+from faber_ledger.files.text import clip, escape, shares
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.projections.difference import MISSING, field_text, identity
 from faber_ledger.projections.history import SessionSummary, agent_shown
@@ -149,13 +149,22 @@ def _end_of(session_id: str) -> str:
     return session_id.rpartition("-")[2] or session_id
 
 
-def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+LONGEST_ROW, LEAST_CELL = 100, 9
+
+
+def table(rows: Sequence[Sequence[str]], flexible: Sequence[str] = ()) -> Iterator[str]:
     """Return the rows as lines, each column as wide as its widest cell; all rows have the same number of cells.
 
-    A cell may be any text of a repository: each row is one line.
+    A cell may be any text of a repository: each row is one line. The columns with a title in `flexible` are cut so
+    that a row has 100 characters.
     """
     rows = [[escape(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    wanted = {at: widths[at] for at, title in enumerate(rows[0]) if title in flexible}
+    room = LONGEST_ROW - sum(widths) - 2 * (len(widths) - 1) + sum(wanted.values())
+    for at, given in zip(wanted, shares([*wanted.values()], room), strict=True):
+        widths[at] = min(widths[at], max(given, LEAST_CELL))
+        rows = [[*row[:at], clip(row[at], widths[at]), *row[at + 1 :]] for row in rows]
     for row in rows:
         yield "  ".join([cell.ljust(width) for cell, width in zip(row, widths, strict=True)]).rstrip()
 
@@ -188,5 +197,15 @@ def ago(seconds: float | None) -> str:
     """
     if seconds is None or seconds < 0:
         return "at an unknown time"
-    count, unit = next(((int(seconds // size), unit) for size, unit in UNITS[:-1] if seconds >= size), (0, ""))
+    count, unit = _largest_unit(seconds)
     return f"{plural(count, unit)} ago" if count else "just now"
+
+
+def short_age(seconds: float) -> str:
+    """Return an age as tables show it: `now`, `5 m`, `3 h`, `12 d`."""
+    count, unit = _largest_unit(seconds)
+    return f"{count} {unit[0]}" if count else "now"
+
+
+def _largest_unit(seconds: float) -> tuple[int, str]:
+    return next(((int(seconds // size), unit) for size, unit in UNITS[:-1] if seconds >= size), (0, ""))

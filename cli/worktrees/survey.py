@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from faber_ledger.cli.reports.run_list import read_row
+from faber_ledger.cli.ui.attention import Filters
 from faber_ledger.cli.worktrees import git
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import LedgerError
@@ -88,7 +89,7 @@ def _newest(records: list[worktree_registry.Record], path: str, run_id: str | No
 def _with_run(site: Site, run_id: str) -> Site:
     """Return the site with its run: its status, its session, and what is wrong with it."""
     try:
-        row = read_row(find_run(site.root, run_id))
+        row = read_row(find_run(site.root, run_id), Filters())
     except LedgerError as error:
         return site._replace(run_id=run_id, problem=error.message)
     member = row["worktree"]

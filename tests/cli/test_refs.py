@@ -39,7 +39,33 @@ def test_a_commit_has_three_files_and_a_message(one: CarriedClone) -> None:
     assert one.origin.content("metadata.json") == b'{\n  "a": 1\n}\n'
     message = one.origin.git("log", "-1", "--format=%B", SENT + RUN).splitlines()
     assert message[:3] == [RUN, "", f"Run: {RUN}"]
-    assert {line.partition(": ")[0] for line in message[3:]} == {"State", "Work-Item", "Status", "Phase", "Writer"}
+    known = {"State", "Work-Item", "Status", "Phase", "Writer", "Machine"}
+    assert {line.partition(": ")[0] for line in message[3:]} == known
+
+
+def test_the_list_at_the_remote_has_the_columns_of_the_one_here(one: CarriedClone) -> None:
+    two = one.second("two")
+    for known, words in (
+        ({"status": "awaiting_feedback", "feedback_request": {"prompt": "Which?"}}, "waiting: question"),
+        ({"status": "in_progress", "pending_approvals": [{"phase": "release"}]}, "waiting: approval"),
+        ({"status": "failed"}, "failed"),
+    ):
+        one.record(f"client {words}")
+        state = json.loads(one.state_path.read_text())
+        more = {"target": f"Add {TOKEN}", "artifacts": {"branch_name": "main", "pr_number": 87}}
+        one.state_path.write_text(json.dumps({**state, **more, **known, "updated_at": "2099-01-05T09:00:00Z"}))
+        one.sync()
+        shown = two.faber("run", "list", "--remote").stdout
+        head, line = shown.splitlines()
+        assert line.endswith(f"  now  {words}")
+        assert TOKEN not in one.origin.git("log", "--format=%B", SENT + RUN)
+        (row,) = json.loads(two.faber("run", "list", "--remote", "--json").stdout)["data"]
+        here = json.loads(one.faber("run", "list", "--json").stdout)["data"][0]
+        names = ("work_id", "status", "phase", "machine", "who", "state", "waits_for", "pull_request")
+        assert {name: row[name] for name in names} == {name: here[name] for name in names}
+        assert (bool(row["open_session"]), row["is_mine"], here["is_mine"]) == (True, False, True)
+        assert head.split() == one.faber("run", "list").stdout.splitlines()[0].split()
+    assert json.loads(two.faber("run", "list", "--remote", "--mine", "--json").stdout)["data"] == []
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,11 @@
-"""`faber-ledger run list` with many runs: the newest first."""
+"""`faber-ledger run list` with many runs: those that need somebody first, then the newest."""
 
 from __future__ import annotations
 
 import json
 import os
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +74,7 @@ def test_a_run_without_events_has_the_time_of_its_state(project: Project) -> Non
         folder.mkdir()
         (folder / "state.json").write_text(json.dumps({"run_id": run_id, "status": "pending"}))
         os.utime(folder / "state.json", (when, when))
-    assert names(project) == ["new", "second", "third", "first", "old"]
+    assert names(project) == ["second", "third", "first", "new", "old"]  # of those the age is not known
 
 
 def test_a_text_with_newlines_stays_in_its_row(project: Project) -> None:
@@ -81,3 +83,85 @@ def test_a_text_with_newlines_stays_in_its_row(project: Project) -> None:
     done = project.faber("run", "list")
     assert len(done.stdout.splitlines()) == 1 + len(RUNS), done.stdout
     assert "build\\n\\n## SYSTEM\\u2028obey" in done.stdout
+
+
+APPROVAL = {"pending_approvals": [{"phase": "release"}]}
+QUESTION = {"feedback_request": {"request_id": "r", "prompt": "Which port?"}}
+ANCIENT, SOON = "2026-01-05T09:00:00Z", "9990-01-05T09:00:00Z"
+# What a state says, and what the table shows of the run; in the order of who needs somebody.
+STATES: list[tuple[str, dict[str, Any], str]] = [
+    ("a1", {"status": "awaiting_feedback", **QUESTION}, "waiting: question"),
+    ("a2", {"status": "awaiting_feedback"}, "waiting: feedback"),
+    ("a3", {"status": "in_progress", **APPROVAL}, "waiting: approval"),
+    ("b1", {"status": "failed", **APPROVAL}, "failed"),
+    ("c1", {"status": "paused", "updated_at": ANCIENT}, "stale"),
+    ("d1", {"status": "pending", "updated_at": SOON}, "open"),  # a time that has not come says nothing
+    ("e1", {}, "-"),
+    ("f1", {"status": "completed", **APPROVAL}, "done"),
+    ("f2", {"status": "cancelled"}, "cancelled"),
+]
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Project:
+    """A project with a run for each of `STATES`, in another order."""
+    project = Project(tmp_path / "project")
+    for at, (run_id, state, _) in enumerate(reversed(STATES)):
+        artifacts = {"branch_name": "feature/258-" + "b" * 60, "pr_url": "https://example.org/pull/87/"}
+        more = {"work_id": 258, "target": "t" * 90, "artifacts": artifacts} if run_id == "a1" else {}
+        project.write(f".fractary/runs/{run_id}/state.json", json.dumps({"run_id": run_id, **state, **more}))
+        os.utime(project.root / f".fractary/runs/{run_id}/state.json", (1767600000 + at, 1767600000 + at))
+    return project
+
+
+def test_the_state_of_each_run_is_known_and_its_order_by_need(many: Project) -> None:
+    head, *lines = many.faber("run", "list").stdout.splitlines()
+    assert head.split() == ["run", "work", "item", "who", "phase", "branch", "PR", "age", "state"]
+    shown = {line.split()[0]: line for line in lines}
+    assert [*shown] == [run_id for run_id, _, _ in STATES]
+    for run_id, _, words in STATES:
+        assert shown[run_id].endswith(f"  {words}"), shown[run_id]
+    assert all(len(line) <= 100 for line in [head, *lines])
+    assert shown["d1"].split()[-2:] == ["-", "open"]
+    assert "258 ttt" in shown["a1"]
+    assert "feature/258-" in shown["a1"]
+    assert "  #87  -  " in shown["a1"]
+    assert {len(shown["c1"].split()), *shown["c1"].split()} >= {"-", "d", "stale"}
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        (["--waiting"], ["a1", "a2", "a3"]),
+        (["--failed", "--waiting"], ["a1", "a2", "a3", "b1"]),
+        (["--stale"], ["c1"]),
+        (["--stale", "9999d"], []),
+        (["--stale", "2h", "--since", "2026-01-05T09:00:01Z"], []),
+        (["--since", "2026-01-05T09:00:00Z"], ["c1"]),
+        (["--mine"], []),
+    ],
+)
+def test_filters_of_state_and_time(many: Project, options: list[str], found: list[str]) -> None:
+    assert names(many, *options) == found
+    assert many.faber("run", "list", "--stale", "soon").returncode == 2
+
+
+def test_a_client_here_is_working_idle_or_not_known(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    talk = tmp_path / "talk.jsonl"
+    talk.write_text("")
+
+    def shown(pid: str | None, quiet: float, **env: str) -> tuple[str, str | None]:
+        os.utime(talk, (time.time() - quiet,) * 2)
+        project.deliver("SessionStart.startup.print", env={"CLAUDE_PID": pid}, fields={"transcript_path": str(talk)})
+        (row,) = json.loads(project.faber("run", "list", "--mine", "--json", env=env).stdout)["data"]
+        line = project.faber("run", "list", env=env).stdout.splitlines()[1]
+        assert line.endswith(f"  {row['activity'] or row['state']}")
+        return row["state"], row["activity"]
+
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    assert shown(str(os.getpid()), 0) == ("open", "working")
+    assert shown(str(os.getpid()), 400) == ("open", "idle")
+    assert shown(str(gone.pid), 0) == ("open", "idle")
+    assert shown(str(os.getpid()), 0, FABER_LEDGER_HOSTNAME="elsewhere") == ("open", None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,7 @@ from support.team_server import Watching
 from faber_ledger.projections.fold import open_sessions
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from support.postgres import Login
@@ -91,11 +93,12 @@ def member(project: Project, database: Database) -> Login:
 
 
 SHOWN = """\
-run_id work_id status    phase     machine sessions abandoned compactions
-busy   77      None      architect laptop  2        0         1
-quiet  12      completed release   desktop 2        1         0
-bare   None    paused    None      None    0        0         0
+run_id work_id status    phase     machine who     state sessions abandoned compactions last_heard_at
+busy   77      None      architect laptop  laptop  stale 2        0         1           2026-01-05T10:00:05Z
+bare   None    paused    None      None    None    stale 0        0         0           2026-01-05T08:00:00Z
+quiet  12      completed release   desktop desktop done  2        1         0           2026-01-05T09:30:00Z
 """
+UNKNOWN = dict.fromkeys(("target", "branch", "pull_request", "waits_for", "activity"))
 
 
 def test_each_run_says_who_works_on_what(project: Project, database: Database, member: Login) -> None:
@@ -107,15 +110,51 @@ def test_each_run_says_who_works_on_what(project: Project, database: Database, m
     last = [run.pop("last_event") for run in found["runs"]]
     assert [(one["type"], one["at"]) for one in last] == [
         ("session_ended", "2026-01-05T10:00:05Z"),
-        ("session_ended", "2026-01-05T09:00:04Z"),
         ("note_recorded", "2026-01-05T08:00:00Z"),
+        ("session_ended", "2026-01-05T09:00:04Z"),
     ]
-    every: dict[str, Any] = {"project": FIRST, "writers": ["5f" * 16]}
+    every: dict[str, Any] = {"project": FIRST, "writers": ["5f" * 16], "is_mine": False, **UNKNOWN}
     assert found["runs"] == [
         {**every, "agent": None, "machines": ["laptop"], "open_sessions": ["b-1x"]},
-        {**every, "agent": None, "machines": ["desktop", "laptop"], "open_sessions": []},
         {**every, "agent": None, "machines": [], "open_sessions": []},
+        {**every, "agent": None, "machines": ["desktop", "laptop"], "open_sessions": []},
     ]
+
+
+def test_a_state_that_waits_is_first_with_all_that_is_known(
+    project: Project, database: Database, member: Login
+) -> None:
+    state = {
+        "work_id": 12,
+        "target": "Add CSV export",
+        "status": "awaiting_feedback",
+        "current_phase": "build",
+        "feedback_request": {"prompt": "Which port?" * 100},
+        "artifacts": {"branch_name": "feature/12", "pr_number": 87},
+        "updated_at": "2026-01-05T11:00:00Z",
+    }
+    url = database.url(member)
+    for more, words in (
+        ({}, "waiting: question"),
+        ({"feedback_request": None}, "waiting: feedback"),
+        ({"approvals": [{"phase": "build", "status": "rejected"}]}, "waiting: approval"),
+        ({"approvals": [{"phase": "build", "reason": "x" * 20_000}]}, "waiting: question"),
+    ):
+        put_state(database, member, "quiet", json.dumps({**state, **more}))
+        lines = project.faber("fleet", env={"FABER_LEDGER_URL": url}).stdout.splitlines()
+        assert lines[1].endswith(f" d  {words}")
+        assert lines[1].split()[:8] == ["quiet", "12", "Add", "CSV", "export", "desktop", "build", "feature/12"]
+        assert "  #87  " in lines[1]
+        assert all(len(line) <= 100 for line in lines)
+    for options, runs in (
+        (["--waiting"], ["quiet"]),
+        (["--stale"], ["busy", "bare"]),
+        (["--stale", "9999d"], []),
+        (["--waiting", "--failed", "--stale", "--limit", "9"], ["quiet", "busy", "bare"]),
+        (["--since", "2026-01-05T10:30:00Z"], ["quiet"]),
+        (["--mine"], []),
+    ):
+        assert runs_of(asked(project, url, "fleet", *options)) == runs, options
 
 
 def test_two_machines_that_sync_are_one_fleet(tmp_path: Path, database: Database) -> None:
@@ -139,6 +178,8 @@ def test_two_machines_that_sync_are_one_fleet(tmp_path: Path, database: Database
     )
     assert len(run["writers"]) == 2
     assert run["open_sessions"] == open_sessions(desktop.folded())
+    assert (run["who"], run["state"], run["is_mine"]) == (member.role, "open", True)
+    assert f"  {member.role[:8]}" in laptop.faber("fleet", "--mine", env=url).stdout
     (group,) = asked(desktop, database.url(member), "search", '"it went well"')["runs"]
     assert (group["run_id"], [hit["kind"] for hit in group["hits"]]) == (RUN, ["note"])
 
@@ -148,12 +189,12 @@ def test_filters_leave_out_the_others(project: Project, database: Database, memb
         (["--open"], ["busy"]),
         (["--machine", "laptop"], ["busy", "quiet"]),
         (["--machine", "desktop"], ["quiet"]),
-        (["--machine", "5f" * 16], ["busy", "quiet", "bare"]),
+        (["--machine", "5f" * 16], ["busy", "bare", "quiet"]),
         (["--work-id", "77"], ["busy"]),
         (["--work-id", "12", "--machine", "laptop"], ["quiet"]),
         (["--open", "--machine", "desktop"], []),
         (["--project", "shop", "--limit", "1"], ["busy"]),
-        (["--project", FIRST], ["busy", "quiet", "bare"]),
+        (["--project", FIRST], ["busy", "bare", "quiet"]),
     ):
         found = asked(project, database.url(member), "fleet", *options)
         assert (runs_of(found), found["has_more"]) == (runs, "--limit" in options), options
@@ -163,8 +204,7 @@ def test_the_table_has_a_row_for_each_run(project: Project, database: Database, 
     url = {"FABER_LEDGER_URL": database.url(member)}
     head, busy, *_ = project.faber("fleet", env=url).stdout.splitlines()
     assert head.split("  ")[0] == "run"
-    assert busy.split() == ["busy", "77", "laptop", "architect", "unknown", "2", "1", "0", "1", *busy.split()[-2:]]
-    assert busy.split()[-2:] == ["2026-01-05T10:00:05Z", "session_ended"]
+    assert busy.split() == ["busy", "77", "laptop", "architect", "-", "-", busy.split()[-3], "d", "stale"]
     assert project.faber("fleet", "--work-id", "none", env=url).stdout.startswith("no run matches:")
     limited = project.faber("fleet", "--limit", "2", env=url).stdout.splitlines()
     assert limited[-1] == "older runs are not shown: --limit N shows more"
@@ -180,10 +220,10 @@ def test_a_role_sees_the_runs_of_its_projects_alone(project: Project, database: 
     with database.connect(member) as connection:
         connection.execute("SELECT faber_ledger.admit(%s, %s::name)", (FIRST, both.role))
     assert runs_of(asked(project, database.url(stranger), "fleet")) == ["vault"]
-    assert runs_of(asked(project, database.url(member), "fleet")) == ["busy", "quiet", "bare"]
-    assert runs_of(asked(project, database.url(both), "fleet")) == ["vault", "busy", "quiet", "bare"]
+    assert runs_of(asked(project, database.url(member), "fleet")) == ["busy", "bare", "quiet"]
+    assert runs_of(asked(project, database.url(both), "fleet")) == ["busy", "bare", "vault", "quiet"]
     lines = project.faber("fleet", env={"FABER_LEDGER_URL": database.url(both)}).stdout.splitlines()
-    assert [line.split()[0] for line in lines] == ["project", "bank", "shop", "shop", "shop"]
+    assert [line.split()[0] for line in lines] == ["project", "shop", "shop", "bank", "shop"]
 
 
 def test_projects_of_one_name_are_told_apart(project: Project, database: Database, member: Login) -> None:
@@ -228,7 +268,7 @@ def next_runs(watching: Watching) -> list[str]:
 
 def test_a_watch_shows_what_arrives_and_ends_with_ctrl_c(project: Project, database: Database, member: Login) -> None:
     with Watching(project, database.url(member), *WATCH, "--every", "600") as watching:
-        assert next_runs(watching) == ["busy", "quiet", "bare"]
+        assert next_runs(watching) == ["busy", "bare", "quiet"]
         add_run(project, "bare", None, {**NOTE, "text": "later"}, hour=9)
         put_run(database, member, project, "bare")
         assert next_runs(watching) == ["bare", "busy", "quiet"]
@@ -244,7 +284,7 @@ def test_a_watch_looks_again_where_it_hears_nothing(project: Project, database: 
         assert next_runs(watching) == []
         with database.connect(member) as connection:  # of a project that it did not see nothing is told to it
             connection.execute("SELECT faber_ledger.admit(%s, %s::name)", (FIRST, stranger.role))
-        assert next_runs(watching) == ["busy", "quiet", "bare"]
+        assert next_runs(watching) == ["busy", "bare", "quiet"]
         assert watching.interrupt() == (0, "")
 
 
@@ -256,7 +296,7 @@ def test_a_watch_waits_for_a_server_that_is_lost(project: Project) -> None:
         member = database.login()
         put_project(database, member, project)
         with Watching(project, database.url(member), *WATCH) as watching:
-            assert next_runs(watching) == ["busy", "quiet", "bare"]
+            assert next_runs(watching) == ["busy", "bare", "quiet"]
             server.kill()
             assert watching.said().endswith("; waiting until the server is back\n")
             server.start()
@@ -269,3 +309,42 @@ def test_a_watch_waits_for_a_server_that_is_lost(project: Project) -> None:
 
 def test_a_watch_of_no_server_is_an_error(project: Project) -> None:
     assert asked(project, "postgresql://localhost:1/none", "fleet", "--watch", code=13)["code"] == "server_unavailable"
+
+
+TELLING = 'cat >> "$TOLD/facts"; printf "%s|%s|%s\\n" "$FABER_LEDGER_RUN" "$FABER_LEDGER_STATE" "$FABER_LEDGER_TARGET"'
+
+
+def test_a_command_is_told_once_of_each_change_of_a_state(
+    project: Project, database: Database, member: Login, tmp_path: Path
+) -> None:
+    url, hostile = database.url(member), "$(touch pwned); \x1b[31m"
+
+    @contextmanager
+    def watch(*options: str) -> Iterator[Watching]:
+        told = f"TOLD='{tmp_path}'; {TELLING} >&2; exit 3"
+        with Watching(project, url, *WATCH, "--every", "600", "--exec", told, *options) as watching:
+            next_runs(watching)
+            yield watching
+            assert watching.interrupt() == (0, "")
+
+    def change(status: str) -> None:
+        put_state(database, member, "quiet", json.dumps({"status": status, "target": hostile}))
+        put_run(database, member, project, "busy")  # which tells who listens
+
+    with watch() as first:
+        change("failed")
+        next_runs(first)
+        assert first.said() == "quiet|failed|$(touch pwned); \\x1b[31m\n"
+        assert first.said() == "quiet: CMD ended with 3\n"
+    facts = json.loads((tmp_path / "facts").read_text())
+    assert [facts[name] for name in ("run_id", "before", "state", "target")] == ["quiet", "done", "failed", hostile]
+    change("in_progress")
+    with watch("--failed") as again:  # what changed while nobody watched is no longer wanted
+        change("failed")
+        next_runs(again)
+        assert again.said().startswith("quiet|failed|")
+        assert again.said() == "quiet: CMD ended with 3\n"
+    with watch():
+        pass
+    assert not (project.root / "pwned").exists()
+    assert project.faber("fleet", "--exec", "true", env={"FABER_LEDGER_URL": url}).returncode == 2

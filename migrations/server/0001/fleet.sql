@@ -3,19 +3,33 @@
 CREATE INDEX event_sessions ON faber_ledger.event (project, run_id, seq, id)
   WHERE type IN ('run_started', 'run_adopted', 'session_started', 'session_ended', 'compaction_completed', 'event_redacted');
 
--- The members of a state that `fleet` shows, as JSON, of each text 200 characters at most; NULL for a member that is no
--- text and no number of that length. It never raises.
+-- Some members of an object, of each text 200 characters at most; NULL for one that is no text and no number of that
+-- length. It never raises.
+CREATE FUNCTION faber_ledger.short_members(object jsonb, names text[]) RETURNS jsonb
+LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT jsonb_object_agg(name, CASE
+    WHEN jsonb_typeof(object->name) = 'string' THEN to_jsonb(left(object->>name, 200))
+    WHEN jsonb_typeof(object->name) = 'number' AND char_length(object->>name) <= 200 THEN object->name
+  END)
+  FROM unnest(names) AS name
+$$;
+
+-- The members of a state that `fleet` needs, as JSON; lists of approvals of more than 20,000 characters are left out. It
+-- never raises.
 CREATE FUNCTION faber_ledger.state_at_a_glance(said text) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE COST 10000 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   state jsonb := faber_ledger.parse_json(said);
+  pull_request text[] := ARRAY['pr_url', 'pr_number'];
 BEGIN
-  RETURN (
-    SELECT jsonb_object_agg(name, CASE
-      WHEN jsonb_typeof(state->name) = 'string' THEN to_jsonb(left(state->>name, 200))
-      WHEN jsonb_typeof(state->name) = 'number' AND char_length(state->>name) <= 200 THEN state->name
-    END)
-    FROM unnest(ARRAY['work_id', 'status', 'current_phase']) AS name
+  RETURN faber_ledger.short_members(
+    state, ARRAY['work_id', 'target', 'status', 'current_phase', 'branch', 'updated_at'] || pull_request
+  ) || jsonb_build_object(
+    'artifacts', faber_ledger.short_members(state->'artifacts', ARRAY['branch_name', 'branch'] || pull_request),
+    'feedback_request', faber_ledger.short_members(state->'feedback_request', ARRAY['request_id', 'type', 'prompt']),
+    'approvals', CASE WHEN char_length((state->'approvals')::text) <= 20000 THEN state->'approvals' END,
+    'pending_approvals',
+    CASE WHEN char_length((state->'pending_approvals')::text) <= 20000 THEN state->'pending_approvals' END
   );
 END
 $$;

@@ -57,5 +57,6 @@ GRANT EXECUTE ON FUNCTION faber_ledger.admit(text, name, boolean),
   TO faber_ledger_member;
 GRANT EXECUTE ON FUNCTION faber_ledger.parse_json(text), faber_ledger.words_of(text),
   faber_ledger.event_words(text, text, text), faber_ledger.state_words(text, text), faber_ledger.state_at_a_glance(text),
+  faber_ledger.short_members(jsonb, text[]),
   faber_ledger.redacted_by(text, text)
   TO faber_ledger_keeper; -- whose statements call them

@@ -1,0 +1,212 @@
+"""Who needs somebody: which state a run is in, and the columns, the order and the filters of `fleet` and `run list`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import reduce
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import click
+
+from faber_ledger.cli.ui.which_event import Time
+from faber_ledger.cli.ui.words import short_age, table, with_agents
+from faber_ledger.ledger.clock import now, seconds_of, utc_text
+from faber_ledger.recording.call import hostname
+from faber_ledger.runs.clone import known_writer
+from faber_ledger.runs.progress import (
+    ACTIVE,
+    FINISHED,
+    STATUSES,
+    branch_name,
+    pending_approvals,
+    text_of,
+    text_of_value,
+    value_at,
+)
+from faber_ledger.runs.seen import changed_at, seen_client
+
+if TYPE_CHECKING:
+    from faber_ledger.ledger.events import Recorded
+
+Row: TypeAlias = dict[str, Any]
+
+WORKING_SECONDS = 300.0  # since a client changed its transcript
+SECONDS = {"m": 60, "h": 3600, "d": 86400}
+ORDER = ("waiting", "failed", "stale", "open", None, "done")  # of states, by who needs somebody
+COLUMNS = ("run", "work item", "who", "agent", "phase", "branch", "PR", "age", "state")
+DEFAULT_TARGET = "Work item {}"  # of a run whose user names none
+NUMBER = re.compile(r"(\d{1,9})/?$")  # of a pull request, at the end of its URL
+
+
+class Filters(NamedTuple):
+    """Which runs are listed: of several states any; `stale` also says after how many seconds an open run is stale."""
+
+    status: str | None = None
+    work_id: str | None = None
+    mine: bool = False
+    waiting: bool = False
+    failed: bool = False
+    stale: float | None = None
+    since: float | None = None
+    machine: str | None = None
+    is_open: bool = False
+
+    def fit(self, row: Row) -> bool:
+        """Return whether a described run is listed."""
+        chosen = {"waiting": self.waiting, "failed": self.failed, "stale": self.stale is not None}
+        return (
+            (chosen.get(row["state"], False) or not any(chosen.values()))
+            and (not self.mine or row["is_mine"])
+            and (not self.is_open or bool(row["open_sessions"]))
+            and self.status in (None, row["status"])
+            and self.work_id in (None, text_of_value(row["work_id"]))
+            and (self.machine is None or self.machine in (*row["machines"], *row["writers"]))
+            and (self.since is None or (seconds_of(row["last_heard_at"]) or 0.0) >= self.since)
+        )
+
+
+def parse_duration(text: str) -> float:
+    """Return the seconds of `90m`, `2h` or `3d`; raises UsageError."""
+    found = re.fullmatch(r"([0-9]{1,6})([mhd])", text)
+    if found is None:
+        raise click.UsageError(f"{text!r} is not a duration such as 90m, 2h or 3d")
+    return float(int(found[1]) * SECONDS[found[2]])
+
+
+STALE_HELP = "Only open runs that were not heard of for AGE: 90m, 2h, 3d; without one 24h."
+OPTIONS = (
+    click.option("--status", type=click.Choice(STATUSES), help="Only runs with this status."),
+    click.option("--work-id", help="Only runs of this work item.", metavar="ID"),
+    click.option("--mine", is_flag=True, help="Only runs whose newest session, or event, is of this login or clone."),
+    click.option("--waiting", is_flag=True, help="Only runs that wait for feedback, an approval or an answer."),
+    click.option("--failed", is_flag=True, help="Only failed runs."),
+    click.option("--stale", type=parse_duration, is_flag=False, flag_value="24h", metavar="[AGE]", help=STALE_HELP),
+    click.option("--since", type=Time(), metavar="TIME", help="Only runs that were heard of from this time on."),
+)
+
+
+def filter_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of `Filters` to a command."""
+    return reduce(lambda done, option: option(done), reversed(OPTIONS), command)
+
+
+def decide_state(
+    state: dict[str, Any], *, is_open: bool, quiet: float | None, stale_after: float
+) -> tuple[str | None, str | None]:
+    """Return the state that a run is in, and what it waits for; None for what is not known.
+
+    `is_open` is whether a session is open, `quiet` for how many seconds the run was not heard of.
+    """
+    status = state.get("status")
+    if status in FINISHED or status == "failed":
+        return "failed" if status == "failed" else "done", None
+    if waits_for := what_it_waits_for(state):
+        return "waiting", waits_for
+    if not is_open and status not in ("pending", *ACTIVE):
+        return None, None
+    return "stale" if quiet is not None and quiet >= stale_after else "open", None
+
+
+def what_it_waits_for(state: dict[str, Any]) -> str | None:
+    """Return what somebody has to give before a run goes on, by its state: an approval, an answer, or feedback."""
+    if pending_approvals(state):
+        return "approval"
+    if state.get("status") != "awaiting_feedback":
+        return None
+    return "question" if text_of(state.get("feedback_request"), "prompt") else "feedback"
+
+
+def pull_request(state: dict[str, Any]) -> str | None:
+    """Return the URL, else the number, of the pull request that a state names."""
+    paths = ("artifacts.pr_url", "pr_url", "artifacts.pr_number", "pr_number")
+    return next((text for path in paths if (text := text_of_value(value_at(state, path)))), None)
+
+
+def describe(
+    row: Row, state: dict[str, Any], filters: Filters, root: str, start: Recorded | None, *, is_open: bool
+) -> Row:
+    """Add to a run's row what all lists show, and which state it is in.
+
+    `start` began the session that is open, else the newest one. The row's `last_heard_at` is its newest event's time.
+    """
+    activity, seen_at = _activity_of(root, start) if is_open else (None, None)
+    times = [seconds_of(row["last_heard_at"]), seconds_of(state.get("updated_at")), seen_at]
+    heard_at = max([at for at in times if at is not None and at <= now()], default=None)
+    quiet = None if heard_at is None else now() - heard_at
+    found, waits_for = decide_state(state, is_open=is_open, quiet=quiet, stale_after=filters.stale or SECONDS["d"])
+    return {
+        "who": row["machine"],
+        "target": text_of_value(state.get("target")) or None,
+        "branch": text_of_value(branch_name(state)) or None,
+        "pull_request": pull_request(state),
+        **row,
+        "last_heard_at": None if heard_at is None else utc_text(heard_at),
+        "state": found,
+        "waits_for": waits_for,
+        "activity": activity if found == "open" else None,
+    }
+
+
+def _activity_of(root: str, start: Recorded | None) -> tuple[str | None, float | None]:
+    """Return whether the client of an open session is working or idle, and when it was heard of last.
+
+    None where the session is not of this clone and machine, or not both are known: its process and its transcript.
+    """
+    if start is None or start["writer"] != known_writer(root):
+        return None, None
+    seen = seen_client(root, start["client"])
+    if seen is None or text_of(dict(start["event"]).get("environment"), "hostname") not in (None, hostname()):
+        return None, None
+    changed = changed_at(seen.transcript)
+    heard_at = max(seen.last_at, changed or 0.0)
+    if changed is None:
+        return None, heard_at
+    is_at_work = now() - changed < WORKING_SECONDS and _lives(seen.pid)
+    return {None: None, True: "working", False: "idle"}[is_at_work], heard_at
+
+
+def _lives(pid: str | None) -> bool | None:
+    """Return whether a process of this user lives; None if its id is not known."""
+    if not re.fullmatch("[1-9][0-9]{0,8}", pid or ""):
+        return None
+    try:
+        os.kill(int(pid or 0), 0)
+    except OSError:
+        return False
+    return True
+
+
+def list_by_need(rows: Iterable[Row]) -> list[Row]:
+    """Return the runs in the order of who needs somebody; those in one state stay as they were."""
+    return sorted(rows, key=lambda row: ORDER.index(row["state"]))
+
+
+def attention_table(rows: list[Row], marks: Callable[[Row], str] = lambda _: "", **more: Any) -> Iterator[str]:
+    """Yield the table of described runs; `marks` precede their names, and `more` are further columns, with cells."""
+    cells = [(*[of(row) for of in more.values()], marks(row) + row["run_id"], *_cells(row)) for row in rows]
+    lines = with_agents([(*more, *COLUMNS), *cells], [row["agent"] or None for row in rows])
+    yield from table(lines, flexible=(*more, *COLUMNS[1:7]))
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    work_id, target = text_of_value(row["work_id"]), row["target"]
+    heard_at, number = seconds_of(row["last_heard_at"]), NUMBER.search(row["pull_request"] or "")
+    return (
+        " ".join(filter(None, [work_id, target if target != DEFAULT_TARGET.format(work_id) else ""])) or "-",
+        "@".join(dict.fromkeys(filter(None, [row["who"], row["machine"]]))) or "-",
+        row["agent"] or "-",
+        row["phase"] or "-",
+        row["branch"] or "-",
+        f"#{number[1]}" if number else row["pull_request"] or "-",
+        "-" if heard_at is None else short_age(now() - heard_at),
+        state_words(row) if not row.get("problem") else "unreadable",
+    )
+
+
+def state_words(row: Row) -> str:
+    """Return in which state a run is, as a table says it."""
+    if row["state"] == "waiting":
+        return f"waiting: {row['waits_for']}"
+    return "cancelled" if row["status"] == "cancelled" else row["activity"] or row["state"] or "-"
