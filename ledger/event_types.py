@@ -6,6 +6,8 @@ module imports no clock and no file, because a fold must not.
 
 from __future__ import annotations
 
+from _operator import itemgetter  # the module around it, in Python, costs a hook as much as two of ours
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -26,15 +28,18 @@ class EventType:
 
     version = 1
 
-    def __init__(self, redacted: dict[str, Any], *, required: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, redacted: dict[str, Any], *, required: tuple[str, ...] = (), optional: tuple[str, ...] = ()
+    ) -> None:
         """Describe a type.
 
         `redacted` is shown in place of a payload that is gone: every field of the shape that is not optional, with a
-        value of its type. `required` are the fields that a fold relies on, each of the type it has in `redacted`
-        (`session_id` is text); without any, no fold reads the event.
+        value of its type; `optional` are the others, without the session's id. `required` are the fields that a fold
+        relies on, each of the type it has in `redacted` (`session_id` is text); without any, no fold reads the event.
         """
         self.redacted = redacted
         self.required = {name: str if name == "session_id" else type(redacted[name]) for name in required}
+        self.members = frozenset([*redacted, *optional])
         self.shape = [*{**OFTEN_OPTIONAL, **redacted}.items()]  # what the fields have the types of
 
 
@@ -52,6 +57,7 @@ EVENT_TYPES = {
             "pid": None,
         },
         required=("session_id", "source", "environment", "empties_context"),
+        optional=("delivery", "agent", "agent_version"),
     ),
     "session_ended": EventType(
         {
@@ -63,6 +69,7 @@ EVENT_TYPES = {
             "phases_completed": [],
         },
         required=("session_id", "reason", "inferred", "phases_completed"),
+        optional=("environment", "also_loaded", "delivery"),
     ),
     "checkout_recorded": EventType({"is_end": False, "has_run": False, "branch": None, "uncommitted": None}),
     "artifact_loaded": EventType(
@@ -81,9 +88,13 @@ EVENT_TYPES = {
     ),
     "artifact_skipped": EventType({"artifact_id": REDACTED, "trigger": REDACTED, "loaded_at": REDACTED}),
     "context_reloaded": EventType(
-        {"trigger": REDACTED, "loaded": 0, "failed": 0, "skipped": 0}, required=("session_id",)
+        {"trigger": REDACTED, "loaded": 0, "failed": 0, "skipped": 0},
+        required=("session_id",),
+        optional=("environment",),
     ),
-    "compaction_completed": EventType({"trigger": None, "agent_id": None, "phase": None, "step": None}),
+    "compaction_completed": EventType(
+        {"trigger": None, "agent_id": None, "phase": None, "step": None}, optional=("summary", "delivery")
+    ),
     "delivery_ignored": EventType(
         {"reason": "repeated", "delivery": {"hook": REDACTED, "digest": REDACTED, "pid": None}}
     ),
@@ -95,6 +106,16 @@ EVENT_TYPES = {
     "event_redacted": EventType({"event_id": REDACTED, "reason": None}),
     "redaction_undone": EventType({"event_id": REDACTED, "reason": None}),
 }
+FOLDABLE = {
+    kind: (known.version, itemgetter("type", *known.required), [str, *known.required.values()])
+    for kind, known in EVENT_TYPES.items()
+    if known.required
+}
+
+ENVELOPE = {"type", "session_id"}  # what an event has of it
+# What was found to have the required fields: a type, and each member's name and type. Most events have few such forms.
+FITTING: set[tuple[Any, ...]] = set()
+MOST_FITTING = 1_000
 
 
 def is_known(kind: str, version: int) -> bool:
@@ -110,10 +131,10 @@ def redacted_form(kind: str) -> dict[str, Any]:
 def is_foldable(recorded: Recorded) -> bool:
     """Return whether a fold may rely on an event: its type and version are known, and the fields it needs are there."""
     event = recorded["event"]
-    known = EVENT_TYPES.get(event["type"])
-    if known is None or not known.required or known.version != recorded["version"]:
+    kind, version = event["type"], recorded["version"]
+    if kind not in FOLDABLE or FOLDABLE[kind][0] != version or type(recorded["at"]) is not str or not recorded["at"]:
         return False
-    return type(recorded["at"]) is str and recorded["at"] != "" and has_required(event["type"], known.version, event)
+    return (kind, *event, *map(type, event.values())) in FITTING or has_required(kind, version, event)
 
 
 def has_required(kind: str, version: int, event: Any) -> bool:
@@ -123,9 +144,27 @@ def has_required(kind: str, version: int, event: Any) -> bool:
     """
     if not is_known(kind, version):
         return True
-    known = EVENT_TYPES[kind]
-    if not all([type(event.get(name)) is like for name, like in known.required.items()]):
+    types = (*map(type, event.values()),)
+    like = (kind, *event, *types)
+    if like in FITTING:
+        return True
+    if not _has_required(kind, event):
         return False
+    is_flat = list not in types and dict not in types  # else what is in them counts
+    if is_flat and len(FITTING) < MOST_FITTING and EVENT_TYPES[kind].members.issuperset(event.keys() - ENVELOPE):
+        FITTING.add(like)
+    return True
+
+
+def _has_required(kind: str, event: Any) -> bool:
+    known = EVENT_TYPES[kind]
+    if kind in FOLDABLE:
+        _, values_of, types = FOLDABLE[kind]
+        try:
+            if list(map(type, values_of(event))) != types:
+                return False
+        except KeyError:
+            return False
     if type(event.get("session_id", "")) is not str:
         return False  # the payload's own, where the envelope has none
     return all([_fits(name, event[name], like) for name, like in known.shape if name in event])
