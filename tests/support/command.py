@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -148,6 +149,8 @@ def run_command(
 
 
 def is_waiting_for_lock(process: subprocess.Popen[Any]) -> bool:
-    """Return whether a process waits for a file's lock, as Linux tells."""
-    with open("/proc/locks", encoding="ascii") as file:
-        return any(" -> FLOCK " in line and f" {process.pid} " in line for line in file)
+    """Return whether a process has a lock's file open, which it tries again and again while another has the lock."""
+    folder = Path(f"/proc/{process.pid}/fd")
+    with suppress(FileNotFoundError):  # it has closed a file meanwhile, or has ended
+        return any([str(one.readlink()).endswith("lock") for one in folder.iterdir()])
+    return False
