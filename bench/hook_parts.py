@@ -42,6 +42,7 @@ PARTS = {
         (state_write, "digest_of"),
         (state_write, "texts_of"),
         (state_write.KnownState, "shows"),
+        (state_write.KnownState, "texts_after"),
         (recording, "blocks_of"),
         (recording, "fold"),
     ),

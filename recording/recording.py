@@ -61,6 +61,7 @@ class Recording:
         self.problem: LedgerError | None = None
         self.view: View
         self._known: state_write.KnownState | None = None
+        self._touched: set[object] = set()  # sessions whose facts were folded onto its blocks
         self._shows_log = True
         self._overwritten: str | None = None  # what another tool wrote, which the next projection replaces
         self._seconds = seconds
@@ -141,6 +142,7 @@ class Recording:
         """Add facts to the open transaction and fold them onto the blocks; `commit` makes them durable."""
         recorded = self._insert(drafts, at=at, writer=writer)
         self.view.blocks = fold(recorded, self.blocks)
+        self._touched.update([one["event"].get("session_id") for one in recorded])
         return recorded
 
     def _insert(self, drafts: list[Draft], *, at: float, writer: str) -> list[Recorded]:
@@ -157,7 +159,9 @@ class Recording:
             return  # there is no state to write into: the next projection shows the facts
         try:
             known, self._known = self._known, None  # writing makes it outdated
-            is_written = state_write.project_blocks(self.run, self._open, self.blocks, warn=self.warn, known=known)
+            is_written = state_write.project_blocks(
+                self.run, self._open, self.blocks, warn=self.warn, known=known, touched=self._touched
+            )
         except (StateInvalid, StateMissing) as error:  # another tool changed it since it was read
             raise StateNotWritten(error.message, hint=error.hint) from error
         self._shows_log = True

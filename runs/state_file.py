@@ -8,6 +8,7 @@ from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.disk import FileRefused, FileTooLarge, folder_around, read_regular, read_text
 from faber_ledger.ledger.errors import ForeignState, LedgerError, StateInvalid, StateMissing, StateRefused
+from faber_ledger.projections.fold import NAMES
 from faber_ledger.runs.clone import is_behind_link
 from faber_ledger.runs.layouts import keep_place
 from faber_ledger.runs.progress import STATUSES
@@ -200,7 +201,7 @@ def _from_log(run: Run) -> str | None:
 def parse_state(run: Run, content: bytes) -> JsonText:
     """Decode a state; raises StateInvalid if it is not a JSON object, or is another run's."""
     try:
-        document = JsonText(content.decode())
+        document = JsonText(content.decode(), NAMES)
     except UnicodeDecodeError as error:
         raise _invalid(run, f"not UTF-8 at byte {error.start}") from error
     except ValueError as error:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import stat
 
-from faber_ledger.files.json_text import JsonText, lines_of
+from faber_ledger.files.json_text import JsonText, lines_grown, lines_of
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.errors import StateNotWritten
-from faber_ledger.projections.fold import PROJECTOR, blocks_of, text_of
+from faber_ledger.projections.fold import PROJECTOR, blocks_of, is_named, text_of
 from faber_ledger.runs.publish import publish, why_not_published
 from faber_ledger.runs.seen import shape_of
 from faber_ledger.runs.state_file import (
@@ -26,7 +26,7 @@ from faber_ledger.runs.state_file import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from typing import Any
 
     from faber_ledger.ledger.log import Log
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 
 TRIES = 20
+LISTS = {"sessions": "session_history", "context_metadata": "compaction_events"}  # a block's list that only grows
 
 if TYPE_CHECKING:
     from hashlib import blake2b
@@ -58,6 +59,7 @@ class KnownState:
     def __init__(self, document: JsonText) -> None:
         self.document = document
         self._texts: dict[str, str] | None = None
+        self._lengths = {name: len(_grown_list(name, block)) for name, block in blocks_of(document.value).items()}
 
     @property
     def value(self) -> dict[str, Any]:
@@ -79,11 +81,30 @@ class KnownState:
 
         Usually the file has them as we wrote them, so the digest matches without encoding them again.
         """
-        texts = {name: self.document.text_of(name) for name in blocks_of(self.value)}
-        if log.is_checkpoint(PROJECTOR, digest_of(texts)):
+        blocks = blocks_of(self.value)
+        texts = {name: text for name in blocks if (text := self.document.text_of(name)) is not None}
+        if len(texts) == len(blocks) and log.is_checkpoint(PROJECTOR, digest_of(texts)):
             self._texts = texts
             return True
         return log.is_checkpoint(PROJECTOR, digest_of(self.texts))
+
+    def texts_after(self, blocks: Blocks, touched: Collection[object]) -> dict[str, str]:
+        """Return the texts of blocks; if they are ours, only `touched` sessions (by id) and new ones may differ."""
+        return {name: self._text_after(name, block, touched) for name, block in blocks.items()}
+
+    def _text_after(self, name: str, block: Any, touched: Collection[object]) -> str:
+        length = self._lengths.get(name)
+        if not length or block is not self.value[name] or name not in self.texts:
+            return lines_of(block)
+        items = _grown_list(name, block)
+        changed = [at for at in range(length) if is_named(items[at]) and items[at]["session_id"] in touched]
+        kept = min(changed, default=length) if name == "sessions" else length
+        return lines_grown(self.texts[name], block, LISTS[name], kept, length - kept)
+
+
+def _grown_list(name: str, block: Any) -> list[Any]:
+    items = block.get(LISTS[name]) if isinstance(block, dict) else None
+    return items if isinstance(items, list) else []
 
 
 def texts_of(blocks: Blocks) -> dict[str, str]:
@@ -107,15 +128,17 @@ def project_blocks(
     *,
     warn: Callable[[str], None],
     known: KnownState | None = None,
+    touched: Collection[object] = (),
     on_purpose: bool = False,
 ) -> bool:
     """Commit an open log, and publish it: the work tree's file and the blocks; return whether state.json changed.
 
-    The caller holds the run's lock; `known` is the state if it was read under it, and not written since. Where this
-    clone does not publish the run, its events stay in the log; with `on_purpose` they are published everywhere. Raises
-    as `RunLog.commit` and `write_members`.
+    The caller holds the run's lock; `known` is the state if it was read under it, and not written since. The facts that
+    were folded onto its blocks since belong to the sessions `touched`. Where this clone does not publish the run, its
+    events stay in the log; with `on_purpose` they are published everywhere. Raises as `RunLog.commit` and
+    `write_members`.
     """
-    texts = texts_of(blocks)
+    texts = known.texts_after(blocks, touched) if known else texts_of(blocks)
     opened.commit()
     if not run.is_kept:
         state = known.value if known is not None else None
@@ -155,7 +178,7 @@ def write_blocks(
         if not changed:
             refresh_copy(run, known.document, warn)
             return False
-        if _replace_if_unchanged(run, known.document, changed, warn, texts):
+        if _replace_if_unchanged(run, known.document, changed, blocks, warn, texts):
             return True
     return write_members(run, dict(blocks), warn=warn)
 
@@ -171,7 +194,7 @@ def write_members(run: Run, members: dict[str, Any], *, warn: Callable[[str], No
         changed = {name: value for name, value in members.items() if not _is_shown(value, name, document.value)}
         if not changed:
             return False
-        if _replace_if_unchanged(run, document, changed, warn):
+        if _replace_if_unchanged(run, document, changed, members, warn):
             return True
     raise StateNotWritten(
         f"another program keeps rewriting {run.shown(run.state_path)}",
@@ -220,16 +243,18 @@ def _replace_if_unchanged(
     run: Run,
     document: JsonText,
     changed: dict[str, Any],
+    members: dict[str, Any],
     warn: Callable[[str], None],
     texts: dict[str, str] | None = None,
     text: str | None = None,
 ) -> bool:
     """Write the changed members into the document that was read; return False if the file has changed since.
 
-    `texts` are the `texts_of` changed blocks, if they are known; `text` replaces the whole document. Other tools write
+    `texts` are the `texts_of` members, if they are known; `text` replaces the whole document. Other tools write
     `state.json.tmp` and rename it, without our lock: the names here are ours alone.
     """
     before, after = document.text.encode(), (text or document.with_members(changed, texts)).encode()
+    is_clear = all(map(document.has_place, changed))  # only values in places that reading had shown were replaced
     replaced = False
     temporary = disk.own_name(run.state_path)
     try:
@@ -240,7 +265,7 @@ def _replace_if_unchanged(
         check_writable(run, like)
         disk.sweep(run.state_path)
         disk.write(temporary, after, like=like)
-        _check_written(run, temporary, after)
+        _check_written(run, temporary, after, {} if is_clear else members, texts or {})
         try:
             beside = disk.own_name(run.backup_path)
             disk.put(run.backup_path, before, like=like, durable=False, temporary=beside)
@@ -266,15 +291,23 @@ def replace_document(run: Run, document: JsonText, text: str, warn: Callable[[st
     The caller holds the run's lock. Raises StateNotWritten.
     """
     writable = text.encode("utf-8", "backslashreplace").decode()
-    return _replace_if_unchanged(run, document, {}, warn, text=writable)
+    return _replace_if_unchanged(run, document, {}, {}, warn, text=writable)
 
 
-def _check_written(run: Run, path: str, content: bytes) -> None:
-    """Read back what was written (END, Step 6); raises StateNotWritten."""
+def _check_written(run: Run, path: str, content: bytes, members: dict[str, Any], texts: dict[str, str]) -> None:
+    """Read back what was written (END, Step 6), decoded if there are `members` to look for; raises StateNotWritten."""
     try:
         with open(path, "rb") as file:
             verified = file.read() == content
-    except OSError:
+        if verified and members:
+            written = JsonText(content.decode(), tuple(texts))
+            verified = all(
+                [
+                    texts.get(name, "") == written.text_of(name) or _is_shown(block, name, written.value)
+                    for name, block in members.items()
+                ]
+            )
+    except (OSError, ValueError):
         verified = False
     if not verified:
         raise StateNotWritten(

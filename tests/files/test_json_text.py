@@ -123,3 +123,26 @@ def test_the_deepest_allowed_value_is_written_and_read() -> None:
     assert not is_too_deep(deepest)
     assert is_too_deep([deepest])
     assert JsonText(JsonText('{\n  "a": 1\n}').with_members({"a": deepest})).value == {"a": deepest}
+
+
+NAMES = st.sampled_from(["sessions", "sess\\u0069ons", 'x\\"sessions', "other", "k1"])
+
+
+def nested(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    member = st.builds('"{}"{}:{}{}'.format, NAMES, spaces, spaces, inner)
+    return st.one_of(
+        st.lists(member, max_size=4).map(lambda members: "{" + ", ".join(members) + " }"),
+        st.lists(inner, max_size=3).map(lambda items: "[" + ",".join(items) + "]"),
+    )
+
+
+@given(
+    st.recursive(st.sampled_from(["1", '"sessions"', '"x\\"sessions"', '"{"', '"\\\\"', "{}"]), nested, max_leaves=12)
+)
+def test_a_member_read_apart_is_where_a_complete_reading_finds_it(inner: str) -> None:
+    for text in (f'{{"first": {inner}, "sessions": {inner}, "last": {inner}}}', f'{{"sessions": {inner}}}'):
+        whole, apart = JsonText(text), JsonText(text, ("sessions", "last"))
+        assert (apart.value, apart.spans) == (whole.value, whole.spans)
+        assert apart.with_members({"sessions": 1}) == whole.with_members({"sessions": 1})
+        start, end = whole.spans["sessions"]
+        assert apart.text_of("sessions") in (None, text[start:end])
