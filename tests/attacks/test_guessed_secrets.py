@@ -133,5 +133,5 @@ def test_a_file_is_compared_in_its_own_clone_alone(project: Project, tmp_path: P
     assert other.faber("init", "--git-only").returncode == 0
     assert other.faber("note", "add", "here", "--run-id", other.run_id).returncode == 0
     done = other.faber("show", "secret", "--run", other.run_id, "--content")
-    assert (done.returncode, "in the clone that recorded the load" in done.stderr) == (10, True)
+    assert (done.returncode, "only that clone can find its content" in done.stderr) == (10, True)
     assert other.faber("verify", other.run_id).returncode == 0

@@ -51,7 +51,7 @@ CALLS: dict[str, list[list[str]]] = {
     "hook": [],  # each hook is called below
     "run start": [["--work-id", "1"], ["--work-id", "1", "--yes"], ["--work-id", "1", "--worktree"]],
     "run resume": [[], [RUN], ["no-run"], [OTHER, "--yes"]],
-    "run list": [[]],
+    "run list": [[], ["--stale", "2h"]],
     "run finish": [[], [RUN]],
     "run forget": [[RUN], [RUN, "--yes"]],
     "worktree list": [[]],
@@ -81,11 +81,17 @@ CALLS: dict[str, list[list[str]]] = {
     "search": [["note"], ["PWNED"], ["--limit", "3", "evil"]],
     # Texts that a server has are printed in tests/postgres; here there is none, and the clone names what is asked for.
     "sync": [["--all"], ["--all", *NO_SERVER]],
-    "fleet": [NO_SERVER, ["--work-id", "7", *NO_SERVER]],
+    "fleet": [NO_SERVER, ["--waiting", "--since", "1h", *NO_SERVER]],
     "db upgrade": [NO_SERVER],
     "db admit": [["somebody", *NO_SERVER]],
     "db expel": [["somebody", *NO_SERVER]],
     "db members": [NO_SERVER],
+    "db project add": [["--admin", "somebody", *NO_SERVER]],
+    "db invite": [["somebody", *NO_SERVER]],
+    "db rebind": [["writer", "somebody", *NO_SERVER]],
+    "db restore": [["EVENT", *NO_SERVER]],
+    "db purge": [["EVENT", *NO_SERVER]],
+    "team join": [NO_SERVER[1:]],
 }
 LAYERS = ("texts", "states", "envelopes")
 

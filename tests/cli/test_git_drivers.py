@@ -270,7 +270,7 @@ def test_git_keeps_the_text_of_ledgers_and_uninstall_removes_it(one: Clone) -> N
     assert f"removed    {TEXT_CACHE}: git's cache of ledgers as text\n" in one.faber("uninstall").stdout
     assert one.git("for-each-ref", "refs/notes") == ""
     assert one.call("git", "config", "--local", "diff.faber-ledger.cachetextconv").returncode == 1
-    assert one.faber("uninstall").stdout == "nothing to remove from .claude/settings.json\n"
+    assert one.faber("uninstall").stdout.startswith("nothing to remove from .claude/settings.json\n")
 
 
 def test_where_git_cannot_commit_it_keeps_no_text_and_still_shows_ledgers(one: Clone) -> None:

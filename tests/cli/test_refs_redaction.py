@@ -266,10 +266,11 @@ def test_a_redaction_waits_for_what_is_being_sent(team: Team) -> None:
     sync(team.ann)
     after = note.read_bytes()
     note.write_bytes(before)
-    with RunLock(str(team.ann.root / ".git/faber-ledger/sending.lock")):
+    lock = team.ann.root / ".git/faber-ledger/sending.lock"
+    with RunLock(str(lock)):
         command = [str(COMMAND), "redact", name, "--yes"]
         process = Command(command, cwd=team.ann.root, env=team.ann.environment(), stdout=subprocess.PIPE)
-        while not is_waiting_for_lock(process):
+        while not is_waiting_for_lock(process, lock):
             assert process.poll() is None
         note.write_bytes(after)
     assert b"  replaced: " in process.communicate(timeout=60)[0]
@@ -284,7 +285,7 @@ def test_an_interrupted_redaction_is_due_at_the_remote(team: Team, lock: str) ->
     with RunLock(str(path)):
         command = [str(COMMAND), "redact", name, "--yes"]
         process = Command(command, cwd=team.ann.root, env=team.ann.environment(), stdout=subprocess.PIPE)
-        while not is_waiting_for_lock(process):
+        while not is_waiting_for_lock(process, path):
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)

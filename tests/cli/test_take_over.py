@@ -5,14 +5,11 @@ from __future__ import annotations
 import fcntl
 import json
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from support.command import COMMAND, Command, is_waiting_for_lock
 from support.project import Project, without_overrides
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WARNING = "⚠️  WARNING: Another workflow is active in this worktree"
 
@@ -81,7 +78,7 @@ def test_a_start_leaves_the_worktree_that_another_made_for_the_same_work_item(pr
             stderr=subprocess.PIPE,
             text=True,
         )
-        while not is_waiting_for_lock(start):
+        while not is_waiting_for_lock(start, Path(lock.name)):
             assert start.poll() is None
         project.git("worktree", "add", "-q", "-b", "feature/2", str(other))
     assert f"the folder ../{other.name} exists already" in start.communicate()[1]

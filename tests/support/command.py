@@ -148,9 +148,9 @@ def run_command(
     return done
 
 
-def is_waiting_for_lock(process: subprocess.Popen[Any]) -> bool:
-    """Return whether a process has a lock's file open, which it tries again and again while another has the lock."""
+def is_waiting_for_lock(process: subprocess.Popen[Any], path: Path) -> bool:
+    """Return whether a process has a lock's file open, which it tries again and again while we have the lock."""
     folder = Path(f"/proc/{process.pid}/fd")
     with suppress(FileNotFoundError):  # it has closed a file meanwhile, or has ended
-        return any([str(one.readlink()).endswith("lock") for one in folder.iterdir()])
+        return any([one.readlink() == path.resolve() for one in folder.iterdir()])
     return False
