@@ -188,7 +188,7 @@ def _lines_about_run(
         Line("Work item: ", text_of_value(state.get("work_id"))),
         Line("Target: ", text_of_value(state.get("target"))),
         Line(
-            "Instructions from the user: ",
+            "Instructions from the user, which outrank a step's command: ",
             instructions,
             rank=ORDER,
             least=MIN_INSTRUCTIONS,

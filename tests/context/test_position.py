@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from faber_ledger.context.notes import Remembered
 
+INSTRUCTIONS = "Instructions from the user, which outrank a step's command: "
 STARTUP = "SessionStart.startup.interactive"
 STATE = f".fractary/runs/{RUN}/state.json"
 FOLDER = "plugins/faber/config/workflows"
@@ -78,7 +79,7 @@ def test_the_position_says_what_the_step_is_and_what_comes_after_it(project: Pro
         == f"""\
 Work item: 258
 Target: Shared lists
-Instructions from the user: Do not touch billing. Ask before adding a dependency.
+Instructions from the user, which outrank a step's command: Do not touch billing. Ask before adding a dependency.
 Workflow: fractary-faber:default
 Status: in_progress
 Phase: build
@@ -99,11 +100,11 @@ def test_placeholders_of_a_step_are_filled_with_what_the_state_has(project: Proj
 def test_instructions_may_be_a_list_or_an_object(project: Project) -> None:
     for instructions in (["Leave billing alone", "Ask first"], {"scope": "Leave billing alone", "how": "Ask first"}):
         packet = packet_of(project, additional_instructions=instructions)
-        (line,) = [line for line in packet.split("\n") if line.startswith("Instructions from the user: ")]
+        (line,) = [line for line in packet.split("\n") if line.startswith(INSTRUCTIONS)]
         assert line.endswith("Ask first")
         assert "Leave billing alone" in line
     packet = packet_of(project, additional_instructions=["Ask first", {"scope": "billing"}])
-    assert "Instructions from the user: Ask first\n" in packet
+    assert f"{INSTRUCTIONS}Ask first\n" in packet
     assert '{"scope":"billing"}' in packet
 
 
@@ -378,10 +379,10 @@ def test_no_other_branch_is_advised_while_git_waits_in_the_middle(project: Proje
 def test_long_instructions_keep_their_beginning_and_their_end(project: Project, word: str) -> None:
     end = "Do not delete the branch: the auditors read it."
     said = position_in(project, additional_instructions=f"Ask first. {word * 3_000}{end}")
-    (line,) = [line for line in said.split("\n") if line.startswith("Instructions from the user: Ask first. ")]
+    (line,) = [line for line in said.split("\n") if line.startswith(f"{INSTRUCTIONS}Ask first. ")]
     assert f" … (the rest, which you read before you go on: additional_instructions in {STATE}) … " in line
     assert line.endswith(f" {end}")
-    assert 700 < units(line) < 830
+    assert 700 < units(line) <= 800 + units(INSTRUCTIONS)
 
 
 def test_a_long_note_goes_on_below_the_position(project: Project) -> None:
@@ -404,8 +405,8 @@ def test_a_long_note_goes_on_below_the_position(project: Project) -> None:
 
 def test_the_next_conversation_hears_of_a_broken_session_at_each_start(project: Project) -> None:
     said = (
-        "\nThe session before this conversation has no recorded end: `git status` and `git log` in its work tree"
-        " show what it left. If its client may still be at work, ask the user first.\n"
+        "\nThe session before this conversation has no recorded end. Unless the user says that it is over, ask before"
+        " you change anything; then `git status` and `git log` show what it left.\n"
     )
     first = [project.deliver(STARTUP, client="one"), project.deliver(STARTUP, client="one")]
     assert [said in (answer.packet or "") for answer in first] == [False, False]
