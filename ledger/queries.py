@@ -8,7 +8,7 @@ from itertools import islice
 from sqlite3 import Connection
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from faber_ledger.ledger.clock import event_id
+from faber_ledger.ledger.clock import event_id, seconds_of
 from faber_ledger.ledger.encoding import READ, decode_row
 from faber_ledger.ledger.log import Log
 
@@ -210,6 +210,10 @@ def summarize(log: Log) -> Summary:
     newest = f"{READ} WHERE {STARTED} ORDER BY seq DESC, id DESC LIMIT 1"
     agents = [dict(decode_row(row)["event"]).get("agent") for row in log.connection.execute(newest)]
     agent = next((name for name in agents if isinstance(name, str)), None)
-    for last in map(decode_row, log.connection.execute(f"{READ} ORDER BY id DESC LIMIT 1")):
+    # Of the events of its last second the log's order tells which is the last.
+    for row in map(decode_row, log.connection.execute(f"{READ} ORDER BY id DESC LIMIT 1")):
+        second = event_id(int(seconds_of(row["at"]) or 0), bytes(10))
+        found = log.connection.execute(f"{READ} WHERE id >= ? ORDER BY seq DESC, id DESC LIMIT 1", (second,))
+        last = decode_row(found.fetchone())
         return Summary(events, sessions, last["at"], last["event"]["type"], agent)
     return Summary(events, sessions, None, None, None)

@@ -202,8 +202,9 @@ def keep_redacted(run: Run, log: Log, rows: list[Row], warn: Callable[[str], Non
     # A redaction by the event's own writer is undone by that writer alone.
     undoable = [row[ID] for row in rows if row[WRITER] == own or found[row[ID]].writer != row[WRITER]]
     if undoable:
-        which = f"{len(undoable)} of them, the first of which is " if undoable[1:] else ""
-        what += f"; until 30 days from now `faber-ledger redact --undo EVENT` can restore {which}{undoable[0]}"
+        which = f"the first of {len(undoable)} of them" if undoable[1:] else "it"
+        command = f"faber-ledger redact --undo {undoable[0]} --run-id {run.run_id}"
+        what += f"; until 30 days from now `{command}` restores {which}"
     report(run, warn, what, path)
 
 

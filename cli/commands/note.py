@@ -72,7 +72,7 @@ def note(
     data = {"run_id": meant.run_id, "id": recorded["id"], "at": recorded["at"], **recorded["event"]}
     lines = [f"✓ Recorded a {kind} on {meant.run_id} ({plural(len(written), 'letter')})"]
     if data["text"] != written:
-        lines.append(f"note: what looks like a secret is masked in it; `faber-ledger show {data['id']}` shows it")
+        lines.append(f"note: what looks like a secret is masked: `faber-ledger show {data['id']}` has what is left")
     show(data, lines, as_json=as_json)
 
 

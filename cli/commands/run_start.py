@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from typing import Any
 
@@ -21,8 +21,9 @@ from faber_ledger.cli.worktrees import creation
 from faber_ledger.cli.worktrees.git import can_add, refuse_bare
 from faber_ledger.cli.worktrees.other_run import Successor, other_active_run, takeover_lines, work_to_resume
 from faber_ledger.cli.worktrees.survey import update_registry
+from faber_ledger.context.branch import describe_way_to
 from faber_ledger.context.workflow import load_workflow
-from faber_ledger.files.text import quote_word
+from faber_ledger.files.text import quote_word, quoted
 from faber_ledger.hooks.client_plugins import list_unanswered
 from faber_ledger.ledger import clock
 from faber_ledger.ledger.clock import now
@@ -34,9 +35,10 @@ from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.active import active_run, is_finished
 from faber_ledger.runs.carry import consent_of
 from faber_ledger.runs.clone import lock_run
+from faber_ledger.runs.git import branch_of, work_tree_of
 from faber_ledger.runs.kept import run_here, run_ids_here
 from faber_ledger.runs.of_work import describe_other_runs
-from faber_ledger.runs.progress import resume_point
+from faber_ledger.runs.progress import FINISHED, branch_name, resume_point
 from faber_ledger.runs.projecting import find_restorable, restore_gone, restore_ignored
 from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import Run, find_root, name_part
@@ -120,6 +122,8 @@ def resume(run: str | None, run_id: str | None, work_id: str | None, yes: bool, 
     root = find_root(os.getcwd())
     try:
         named = named_run(root, run or run_id, work_id)
+        if work_id is not None and named not in (None, run, run_id):
+            named = _newest_of_work(root, named or "", work_id)
     except RunNotFound as error:
         named = find_work_at_remote(root, work_id or "", warn)
         if named is None:
@@ -127,8 +131,6 @@ def resume(run: str | None, run_id: str | None, work_id: str | None, yes: bool, 
             raise
     if named is None:
         raise click.UsageError("Give RUN or --work-id.")
-    if work_id is not None and named not in (run, run_id):
-        named = _newest_of_work(root, named, work_id)
     resume_run(named, yes, as_json, url)
 
 
@@ -307,10 +309,18 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
         lines = [completed if status == "completed" else "ℹ Workflow was cancelled - cannot resume"]
     else:
         update_registry(root, at=at, warn=say)
-        position = [f"  {line}" for line in position_lines(state)]
-        lines = [f"✓ Workflow resumed: {resumed.run_id}", *position, *([NOT_LOADED] if is_new else [])]
+        lines = [f"✓ Workflow resumed: {resumed.run_id}"]
+    lines += [f"  {line}" for line in [*position_lines(state), *_lines_about_branch(root, state)]]
+    lines += [NOT_LOADED] if is_new else []
     data = {"run_id": resumed.run_id, "status": status, "resume_point": point, "warnings": warnings}
     show(data, lines, as_json=as_json)
+
+
+def _lines_about_branch(root: str, state: dict[str, Any]) -> Iterator[str]:
+    """Yield the run's branch, if it is at work and another one is checked out here."""
+    named, here, tree = branch_name(state), branch_of(root), work_tree_of(root)
+    if isinstance(named, str) and tree is not None and here not in (None, named) and state["status"] not in FINISHED:
+        yield f"Branch: {named}, but {quoted(here or '')} is checked out here{describe_way_to(root, tree, named)}"
 
 
 def _add_where_else(error: RunNotFound, root: str) -> None:

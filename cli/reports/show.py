@@ -18,6 +18,7 @@ from faber_ledger.ledger.redaction import effective_redactions
 from faber_ledger.projections.difference import apply_event
 from faber_ledger.projections.fold import Projector, empty, fold
 from faber_ledger.projections.history import Agents, summarize_sessions
+from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run
 
@@ -41,7 +42,8 @@ def describe_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
         changed = _changes(log, name)
         recorded = decode_row((*row[:8], row[10]))
         by = effective_redactions(log.connection).get(name)
-        machine = log.machine_of(recorded["writer"])
+        is_own = recorded["writer"] == known_writer(run.root)
+        machine = log.machine_of(recorded["writer"]) or ("this machine" if is_own else None)
     data = {
         "kind": "event",
         "event": recorded,

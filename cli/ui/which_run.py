@@ -17,6 +17,7 @@ from faber_ledger.ledger.command_errors import AmbiguousRun, NoActiveRun, Severa
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, Locked, NotWritable, RunNotFound
 from faber_ledger.runs import progress
 from faber_ledger.runs.active import ActiveRun, active_run, name_if_none_is, write_active_file
+from faber_ledger.runs.carry import sender_of
 from faber_ledger.runs.clone import lock_run, note_use
 from faber_ledger.runs.kept import not_in_tree, run_here, run_ids_here, runs_here
 from faber_ledger.runs.layouts import find_run, find_runs
@@ -192,7 +193,9 @@ def named_run(root: str, text: str | None, work_id: str | None) -> str | None:
         return text
     runs = runs_of_work(root, work_id)
     if not runs:
-        raise RunNotFound(f"no run here has the work item {work_id}", hint=_hint_to_list(root))
+        hint = f"`faber-ledger run resume --work-id {quote_word(work_id)}` fetches one that the remote has"
+        hint = hint if sender_of(root) is not None else _hint_to_list(root)
+        raise RunNotFound(f"no run here has the work item {work_id}", hint=hint)
     chosen, *others = [run.run_id for run, _ in runs]
     if others:
         warn(f"note: {chosen} is meant; the work item {work_id} also has {', '.join(others)}")
@@ -264,7 +267,7 @@ def _hint_to_list(root: str) -> str:
     if not run_ids_here(root):
         return no_runs_text(root)
     elsewhere = f"; {hint_to_ask(root)}" if carries_refs(root) else ""
-    return f"run `faber-ledger run list` to see the runs of this project{elsewhere}"
+    return f"run `faber-ledger run list` to see the runs of this clone{elsewhere}"
 
 
 def choose_run(

@@ -92,7 +92,10 @@ def test_a_redaction_from_elsewhere_hides_at_once_and_the_next_start_says_how_ma
     assert SAID not in pair.ann.faber("log").stdout  # a command that only reads has taken it
     assert start_line(pair.ann).endswith("; redacted events: faber-ledger status")
     assert "1 event was redacted elsewhere" in (line := pair.ann.faber("status").stdout)
-    assert f"until 30 days from now `faber-ledger redact --undo EVENT` can restore {pair.note}" in line
+    assert (
+        f"until 30 days from now `faber-ledger redact --undo {pair.note} --run-id {pair.ann.run_id}` restores it"
+        in line
+    )
     assert writer[:8] in line
     assert "redacted elsewhere" not in pair.ann.faber("doctor").stdout.partition("ledger.set_aside")[0]
     assert "redacted events" not in start_line(pair.ann)

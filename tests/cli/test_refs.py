@@ -278,7 +278,7 @@ def test_a_killed_exchange_loses_nothing(one: CarriedClone, verb: str) -> None:
     one.sync()
     assert {"by one", "by two"} <= one.clients()
     assert one.origin.ids() == one.log_ids()
-    assert one.sync().stdout == "nothing new at origin\n"
+    assert one.sync().stdout == "nothing new at origin of the runs here\n"
 
 
 @pytest.mark.parametrize("note", [b"", b"{", b"[]", b"\xff", b'{"commit": 1, "log": 2}', b"[" * 100_000])
@@ -292,7 +292,7 @@ def test_a_lost_note_of_what_was_sent_costs_a_comparison(one: CarriedClone, note
     one.sync()
     assert "by two" in one.clients()
     assert one.origin.ids() == one.log_ids()
-    assert one.sync().stdout == "nothing new at origin\n"
+    assert one.sync().stdout == "nothing new at origin of the runs here\n"
 
 
 def test_a_start_says_nothing_of_what_no_session_has_ended(one: CarriedClone) -> None:
@@ -385,6 +385,7 @@ def test_a_run_that_is_only_at_the_remote_comes_by_name(one: CarriedClone) -> No
     two = one.second("two")
     for words in (["replay", "shop-2"], ["reconstitute", "shop-2"], ["search", "cache", "--run-id", "shop-2"]):
         assert "`faber-ledger run list --remote`" in two.call(str(COMMAND), *words).stderr
+    assert "`faber-ledger run resume --work-id 7` fetches one" in two.call(str(COMMAND), "log", "--work-id", "7").stderr
     assert "7 is a work item: give it as --work-id 7" in two.call(str(COMMAND), "run", "resume", "7").stderr
     two.sync("shop-3", code=10)
     two.sync("shop", code=10)  # two of them
@@ -411,3 +412,12 @@ def test_status_says_what_is_on_the_way(one: CarriedClone) -> None:
     with lock_sending(str(one.root)):
         assert "events on the way to origin\n" in one.faber("status").stdout
     assert "events not sent to origin" in one.faber("status").stdout
+
+
+def test_a_work_item_that_only_the_remote_has_is_resumed_with_its_branch(one: CarriedClone) -> None:
+    one.add_run("shop-1", branch="feature/7")
+    one.sync()
+    two = one.second("two")
+    done = two.call(str(COMMAND), "run", "resume", "--work-id", "7", "--yes")
+    assert (done.returncode, "is meant" in done.stderr) == (0, False), done.stderr
+    assert "  Branch: feature/7, but `main` is checked out here; this clone does not have that branch: " in done.stdout

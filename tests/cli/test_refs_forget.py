@@ -21,7 +21,7 @@ def test_a_ref_that_was_forgotten_is_sent_by_name_alone(one: CarriedClone) -> No
     assert one.origin.heads() == {}
     assert one.refs(SENT) == ""
     one.work("second")
-    assert one.sync().stdout == "nothing new at origin\n"
+    assert one.sync().stdout == "nothing new at origin of the runs here\n"
     said = f"its ref, which was deleted at origin, is sent by name alone: `faber-ledger sync {RUN}` sends it"
     assert said in one.faber("status").stdout
     assert "since somebody has deleted it before" in one.faber("run", "forget", "--remote", RUN, "--yes").stdout
@@ -41,7 +41,7 @@ def test_a_forgotten_refs_events_are_fetched_before_and_said(one: CarriedClone) 
     assert f"would delete {SENT}{RUN} at origin, with {count} events, all of them in this clone's log" in done.stderr
     assert "by two" in one.clients()
     assert one.origin.has(two)
-    assert one.sync().stdout == "nothing new at origin\n"
+    assert one.sync().stdout == "nothing new at origin of the runs here\n"
 
 
 def test_what_a_colleague_sends_again_is_absorbed(one: CarriedClone) -> None:

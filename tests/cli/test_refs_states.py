@@ -169,7 +169,7 @@ def test_a_change_with_the_same_time_is_sent(one: CarriedClone) -> None:
     assert one.sync().stdout == f"{RUN}: its state sent to origin\n"
     assert json.loads(one.origin.content("state.json"))["current_phase"] == "evaluate"
     one.state_path.touch()
-    assert one.sync().stdout == "nothing new at origin\n"
+    assert one.sync().stdout == "nothing new at origin of the runs here\n"
 
 
 def test_status_says_that_a_changed_state_is_unsent(one: CarriedClone) -> None:
@@ -412,7 +412,7 @@ def test_an_end_is_sent_although_its_folder_is_removed_at_once(one: CarriedClone
     assert at_origin(one)["status"] == "completed"
     assert at_origin(one, "metadata.json") == {"plan_id": "of the last session"}
     assert one.origin.has(one)
-    assert one.sync().stdout == "nothing new at origin\n"
+    assert one.sync().stdout == "nothing new at origin of the runs here\n"
 
 
 def test_a_lost_folders_changes_are_merged_with_theirs(one: CarriedClone) -> None:

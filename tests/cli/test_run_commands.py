@@ -143,7 +143,7 @@ def test_a_finished_run_is_not_resumed(project: Project, status: str, message: s
     set_status(project, first, status)
     second = started(project, "--work-id", "2")
     done = project.faber("run", "resume", first)
-    assert (done.returncode, done.stdout) == (0, message)
+    assert (done.returncode, done.stdout.startswith(f"{message}  Work item: 1\n")) == (0, True)
     assert (project.root / ".fractary/faber/.active-run-id").read_text() == f"{second}\n"
 
 

@@ -232,11 +232,11 @@ class CarriedClone(Clone):
         with Log.read(str(self.log)) as log:
             return {str(recorded["client"]) for recorded in log.stream() if recorded["client"]}
 
-    def add_run(self, run_id: str, work_id: str = "7") -> None:
-        """Make another run the active one, with a session in it."""
+    def add_run(self, run_id: str, work_id: str = "7", **more: Any) -> None:
+        """Make another run the active one, with a session in it and `more` in its state."""
         folder = self.root / ".fractary/runs" / run_id
         folder.mkdir(parents=True)
-        state = {**usual_state(run_id), "work_id": work_id, "updated_at": "2026-01-06T10:00:00Z"}
+        state = {**usual_state(run_id), "work_id": work_id, "updated_at": "2026-01-06T10:00:00Z", **more}
         (folder / "state.json").write_text(json.dumps(state, indent=2) + "\n")
         self.name_run(run_id)
         self.deliver("session-start", f"of {run_id}", hook_event_name="SessionStart", source="startup")
