@@ -1,6 +1,6 @@
 """The table of agents other than the client: what each calls its events and fields, how it answers, and its files.
 
-A new client is one class in `AGENTS`, and its deliveries in `tests/fixtures/agents`. All rows were measured with real
+A new agent is one class in `AGENTS`, and its deliveries in `tests/fixtures/agents`. All rows were measured with real
 clients; `docs/guides/AGENTS.md` says what is recorded of each.
 """
 

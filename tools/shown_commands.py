@@ -72,7 +72,7 @@ INSTALLED = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # 
 
 def environment_of(home: Path, machine: str, path: str = INSTALLED) -> dict[str, str]:
     """Return the variables of a shell on a machine; the caller's client, git settings and home do not reach it."""
-    foreign = ("CLAUDE", "GIT_", "FABER", "PG")
+    foreign = ("CLAUDE", "GIT_", "FABER", "PG", "OLDPWD")
     return {name: value for name, value in os.environ.items() if not name.startswith(foreign)} | {
         "PATH": path,
         "HOME": str(home),

@@ -28,12 +28,11 @@ def db() -> None:
 def upgrade(url: str | None, as_json: bool) -> None:
     """Make or upgrade the schema on the server, in one transaction. No ledger file is touched.
 
-    A superuser runs it, or a role that owns the database and may create roles; later
-    the schema's owner, or any superuser where that is one.
+    A superuser runs it, or a role that owns the database and may create roles; later the schema's owner.
 
     \b
     Example: faber-ledger db upgrade --url postgresql://owner@db.example.com/ledger
-    Exit codes: 0 done, or nothing to do; 1 failed; 2 wrong usage, or no server is named;
+    Exit codes: 0 done, or nothing to do; 1 failed; 2 wrong usage;
     12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses.
     """
     from faber_ledger.migrations.upgrade import upgrade_server  # loads Alembic, which is expensive
@@ -65,8 +64,8 @@ def admit(role: str, admin: bool, url: str | None, as_json: bool) -> None:
 
     \b
     Example: faber-ledger db admit bob
-    Exit codes: 0 done; 1 the project has no id yet; 2 wrong usage, or no server is named;
-    12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses.
+    Exit codes: 0 done; 1 the project has no id yet; 2 wrong usage; 12 the server's schema
+    is newer; 13 the server cannot be reached; 14 it refuses.
     """
     with open_server(server_address(url), writing=True) as server:
         may_use = projects.admit(server, project := project_id(find_root(os.getcwd())), role, as_admin=admin)
@@ -83,14 +82,14 @@ def admit(role: str, admin: bool, url: str | None, as_json: bool) -> None:
 @url_option
 @json_option
 def invite_login(name: str, admin: bool, url: str | None, as_json: bool) -> None:
-    """Make the login NAME, and print a code with which its owner joins this project: it is good once, for 24 hours.
+    """Make the login NAME, and print a code for `team join`, good once and for 24 hours.
 
     The owner of the database runs it, or an admin of the project who may create roles.
 
     \b
     Example: faber-ledger db invite ben
-    Exit codes: 0 done; 1 the project has no id yet; 2 wrong usage, or no server is named;
-    12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses.
+    Exit codes: 0 done; 1 the project has no id yet; 2 wrong usage; 12 the server's schema
+    is newer; 13 the server cannot be reached; 14 it refuses.
     """
     address = server_address(url)
     with open_server(address, writing=True) as server:
@@ -103,19 +102,18 @@ def invite_login(name: str, admin: bool, url: str | None, as_json: bool) -> None
 
 @db.command(short_help="Let a role see it no more.")
 @click.argument("role")
-@click.option("--yes", is_flag=True, help="Expel the only admin, too.")
+@click.option("--yes", is_flag=True, help="Expel the only admin, too; then the database's owner decides alone.")
 @url_option
 @json_option
 def expel(role: str, yes: bool, url: str | None, as_json: bool) -> None:
     """Let ROLE see this project on the server no more. What it has fetched it keeps.
 
-    Whoever sees it because a group is admitted is taken out of the group, in `psql`. The only admin is
-    expelled with --yes alone: then only the owner of the database admits and expels.
+    Whoever sees it through a group is taken out of the group, in `psql`.
 
     \b
     Example: faber-ledger db expel bob
-    Exit codes: 0 done, or it did not see it; 1 it still sees it, by a group or as a superuser, or is the
-    only admin, or the project has no id yet; 2 wrong usage, or no server is named; 12 the server's schema
+    Exit codes: 0 done, or it did not see it; 1 it still sees it, is the only admin, or the project
+    has no id yet; 2 wrong usage; 12 the server's schema
     is newer; 13 the server cannot be reached; 14 it refuses.
     """
     with open_server(server_address(url), writing=True) as server:
@@ -142,9 +140,8 @@ def list_members(url: str | None, as_json: bool) -> None:
 
     \b
     Example: faber-ledger db members
-    Exit codes: 0 shown; 1 the project has no id yet; 2 wrong usage, or no server is
-    named; 12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses,
-    or you do not see the project.
+    Exit codes: 0 done; 1 the project has no id yet; 2 wrong usage; 12 the server's schema
+    is newer; 13 the server cannot be reached; 14 it refuses.
     """
     with open_server(server_address(url)) as server:
         found = projects.list_members(server, project := project_id(find_root(os.getcwd())))
@@ -169,12 +166,12 @@ def project() -> None:
 def add_project(admin: str, url: str | None, as_json: bool) -> None:
     """Make this project on the server, with the login ROLE as its admin. Nothing is pushed.
 
-    The owner of the database runs it, or who has EXECUTE on faber_ledger.add_project from him.
+    The owner of the database runs it, or a role that he grants EXECUTE on faber_ledger.add_project.
 
     \b
     Example: faber-ledger db project add --admin ann
-    Exit codes: 0 done, or it is there; 1 the project has no id yet; 2 wrong usage, or no server
-    is named; 12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses.
+    Exit codes: 0 done, or it is there; 1 the project has no id yet; 2 wrong usage;
+    12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses.
     """
     root = find_root(os.getcwd())
     name = project_id(root)
@@ -190,14 +187,14 @@ def add_project(admin: str, url: str | None, as_json: bool) -> None:
 @url_option
 @json_option
 def rebind(writer: str, role: str, url: str | None, as_json: bool) -> None:
-    """Give the clone with the id WRITER to the login ROLE, which then redacts what that clone wrote.
+    """Give the clone with the id WRITER, the first login's that exchanged from it, to the login ROLE.
 
-    A clone belongs to the login that exchanges from it first. An admin of the project runs it.
+    An admin of the project runs it.
 
     \b
     Example: faber-ledger db rebind 01M8556RJFTK48M85Z46CAN2DY ann
-    Exit codes: 0 done; 1 the project has no id yet; 2 wrong usage, or no server is named;
-    12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses.
+    Exit codes: 0 done; 1 the project has no id yet; 2 wrong usage; 12 the server's schema
+    is newer; 13 the server cannot be reached; 14 it refuses.
     """
     with open_server(server_address(url), writing=True) as server:
         projects.rebind_clone(server, name := project_id(find_root(os.getcwd())), writer, role)
@@ -209,14 +206,13 @@ def rebind(writer: str, role: str, url: str | None, as_json: bool) -> None:
 @url_option
 @json_option
 def restore(event: str, url: str | None, as_json: bool) -> None:
-    """Put the payload of EVENT, the whole id of an event, back on the server, within 30 days of its redaction.
+    """Put back on the server the payload of EVENT, a whole id, within 30 days of its redaction.
 
-    An admin of the project runs it. In the clones the redaction counts until
-    `faber-ledger redact --undo` of the event.
+    An admin of the project runs it. A clone shows it again after `faber-ledger redact --undo`.
 
     \b
     Example: faber-ledger db restore 01M8556RJFTK48M85Z46CAN2DY
-    Exit codes: 0 done; 1 the project has no id yet; 2 wrong usage, or no server is named; 10 nothing of it
+    Exit codes: 0 done; 1 the project has no id yet; 2 wrong usage; 10 nothing of it
     is kept; 12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses.
     """
     _change_removed(projects.restore_event, event, "put back: the payload of {} in {}", url, as_json)
@@ -227,13 +223,13 @@ def restore(event: str, url: str | None, as_json: bool) -> None:
 @url_option
 @json_option
 def purge(event: str, url: str | None, as_json: bool) -> None:
-    """Remove the payload of EVENT, which was redacted, from what the server keeps for its admins for 30 days.
+    """Remove at once the redacted payload of EVENT that the server keeps for 30 days.
 
     An admin of the project runs it.
 
     \b
     Example: faber-ledger db purge 01M8556RJFTK48M85Z46CAN2DY
-    Exit codes: 0 done; 1 the project has no id yet; 2 wrong usage, or no server is named; 10 nothing of it
+    Exit codes: 0 done; 1 the project has no id yet; 2 wrong usage; 10 nothing of it
     is kept; 12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses.
     """
     _change_removed(projects.purge_event, event, "removed for good: the payload of {} in {}", url, as_json)

@@ -94,20 +94,16 @@ def fleet(
 ) -> None:
     """List the runs that the team's server has, those that need somebody first.
 
-    Who is the login to which the clone of the newest session is bound, with its machine. A run waits (for an approval,
-    the answer to a question, or feedback), has failed, is stale, open or done, as its state and its sessions say; of an
-    open session of this clone, whether its client is working or idle. `age` is the time since the run was heard of. A
-    run is as its clones have pushed it. With --watch the table is shown again when something changes; with --json, too,
-    as one line each time.
+    The columns are those of `run list`; who is the login of the newest session's clone, with its machine. A run is as
+    its clones have pushed it. With --watch and --json each change prints one line.
 
-    CMD gets the run as JSON on its standard input, with its state `before`, and as variables: FABER_LEDGER_RUN,
-    FABER_LEDGER_STATE, FABER_LEDGER_BEFORE and others. What it was told is remembered, for this user and CMD.
+    CMD gets the run as JSON on its standard input, with its state `before`, and in variables: FABER_LEDGER_RUN,
+    FABER_LEDGER_STATE, FABER_LEDGER_BEFORE and others.
 
     \b
     Example: faber-ledger fleet --waiting --failed --watch
     Exit codes: 0 done, also after Ctrl-C; 2 wrong usage; 10 the server shows no such project;
-    12 the server is newer than this program; 13 the server is not available; 14 it refuses,
-    or shows you no project.
+    12 the server is newer than this program; 13 the server is not available; 14 it refuses.
     """
     if command is not None and not watch:
         raise click.UsageError("--exec needs --watch")

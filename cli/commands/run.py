@@ -49,15 +49,19 @@ KEPT = (
 @run.command("list", short_help="List the runs of this project.")
 @filter_options
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the newest N runs.")
-@click.option("--remote", "at_remote", is_flag=True, help="The runs at the remote, where ledgers travel in git refs.")
+@click.option(
+    "--remote",
+    "at_remote",
+    is_flag=True,
+    help="The runs at the remote, where ledgers travel in git refs; `run resume RUN` brings one.",
+)
 @json_option
 def run_list(limit: int | None, at_remote: bool, as_json: bool, **wanted: Any) -> None:
     """List the runs that this clone has, those that need somebody first; the active one is marked with `*`.
 
-    A run waits (for an approval, the answer to a question, or feedback), has failed, is stale, open or done, as its
-    state and its sessions say; of an open session of this clone, whether its client is working or idle. `age` is the
-    time since the run was heard of. `~` marks a run whose files this work tree does not have, as one of another branch
-    or work tree. With --remote the remote is asked for its refs: `faber-ledger run resume RUN` brings one here.
+    A run waits (for an approval, an answer, or feedback), has failed, is stale, open or done; an open session of this
+    clone is working or idle. `age` is the time since the run was heard of. `~` marks a run whose files this work tree
+    does not have.
 
     \b
     Example: faber-ledger run list --status in_progress --limit 10

@@ -62,8 +62,7 @@ class Wanted(NamedTuple):
     "--push",
     "only_push",
     is_flag=True,
-    help="Only send what the server or the remote does not have. What is new in a run's ref "
-    "is taken first, its state.json too.",
+    help="Only send what the server or the remote does not have; from a ref it takes what is new first.",
 )
 @click.option("--fetch", "only_fetch", is_flag=True, help="Only take in what this clone does not have.")
 @click.option("--watch", type=click.IntRange(1), metavar="SECONDS", help="Do it again and again, until interrupted.")
@@ -86,17 +85,15 @@ def sync(
 ) -> int | None:
     """Exchange runs with their git refs at the remote, and with the team's server: fetch what is new, then push.
 
-    Refs are exchanged in a clone that has agreed to it by `init --carry refs`: all runs that it has, or RUN. Every
-    event is checked before it enters this clone's ledger, and one that is refused is named. Deliveries that wait
-    are recorded before anything is pushed. What is interrupted goes on with the next sync; nothing is doubled or lost.
+    Refs are exchanged after `init --carry refs`: all runs of this clone, or RUN. Every event is checked before it
+    enters the log, and one that is refused is named. The next sync completes an interrupted one.
 
     \b
     Example: faber-ledger sync --all
     Exit codes: 0 done, or nothing is new; 1 a file cannot be read or written, a
-    delivery still waits, or psycopg is missing; 2 wrong usage, or no server is named; 10 no such run; 11 locked;
-    12 newer format, here or there; 13 the remote or the server cannot be reached, or
-    takes nothing now; 14 one of them refuses; 20 a ledger is damaged; 22 an event has
-    different contents here and there, or a run's ref is another run with its id.
+    delivery still waits, or psycopg is missing; 2 wrong usage; 10 no such run; 11 locked;
+    12 newer format; 13 the remote or the server cannot be reached; 14 it refuses; 20 the ledger is damaged;
+    22 an event has different contents here and there, or it is another run with this id.
     """
     if every and run is not None:
         raise click.UsageError("give RUN or --all, not both")

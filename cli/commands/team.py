@@ -32,10 +32,10 @@ def team() -> None:
 @click.argument("url")
 @json_option
 def join(url: str, as_json: bool) -> None:
-    """Join the server at URL with the code that `db invite` printed, which is asked for, or read from standard input.
+    """Join the server at URL with the code that `db invite` printed; it is asked for, or read from standard input.
 
-    The login gets a password of its own, in ~/.pgpass; the user's configuration gets the URL and the project's
-    admins; this clone gets git's set-up and the team's runs. The last step shows the fleet.
+    It writes a new password to ~/.pgpass, the URL and the admins to the user's configuration, sets this clone up,
+    fetches the team's runs and shows the fleet.
 
     \b
     Example: faber-ledger team join postgresql://ben@db.example.com/ledger

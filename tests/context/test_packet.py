@@ -118,6 +118,22 @@ def test_problems_come_first_and_the_rest_is_named_or_counted() -> None:
     assert text.index("I I\n") < 2_000
 
 
+def test_the_sections_stand_in_the_order_of_the_packets_page() -> None:
+    state = {"work_id": "258", "artifacts": {"other": "STATE"}}
+    parts = [
+        part("workflow-state", json.dumps(state), is_state=True),
+        part("orchestration-protocol", protocol(), required=True),
+        part("other", "OTHER " * 4_000),
+    ]
+    more: dict[str, Any] = {"state": state, "also": ["ALSO"], "not_loaded": ["LISTED"]}
+    more |= {"notes": [remembered("NOTE")], "summary": remembered("SUMMARY")}
+    text, _ = pack(position_of(RUN, state), parts, ["WARNING", "❌ ERROR: it stops"], budget=9_500, **more)
+    order = ["❌ ERROR: it stops", "Work item: 258", "Read these now: ", "WARNING", "STATE", "Not in this text:"]
+    order += ["LISTED", "NOTE", "SUMMARY", "===== orchestration-protocol", "Also there: ", END]
+    places = [text.index(words) for words in order]
+    assert places == sorted(places)
+
+
 # Where the budget is set
 
 
