@@ -76,6 +76,7 @@ class OutOfTime(BaseException):
 class _Deadline:
     """When everything has to be done, as `time.monotonic` counts, and what is said then."""
 
+    began: float | None = None
     at = FOREVER
     reason = ""
 
@@ -84,8 +85,10 @@ _deadline = _Deadline()  # of this process
 
 
 def limit_time(seconds: float) -> None:
-    """Set the deadline, in seconds from now."""
-    _deadline.at = time.monotonic() + seconds
+    """Set the deadline, in seconds from the first call."""
+    if _deadline.began is None:
+        _deadline.began = time.monotonic()
+    _deadline.at = _deadline.began + seconds
     _deadline.reason = f"a hook has {seconds:g} seconds"
 
 

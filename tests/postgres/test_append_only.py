@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from support.postgres import Database, Login
 
-TABLES = ("project", "member", "clone", "event", "state", "redaction", "removed")
+TABLES = ("project", "member", "clone", "invitation", "event", "state", "redaction", "removed")
 
 
 @pytest.fixture
