@@ -111,8 +111,9 @@ class Clone:
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr
 
-    def faber(self, *arguments: str, code: int = 0) -> Done[str]:
-        done = self.call(str(COMMAND), *arguments)
+    def faber(self, *arguments: str, code: int = 0, **options: Any) -> Done[str]:
+        """Run a command; `options` are those of `call`."""
+        done = self.call(str(COMMAND), *arguments, **options)
         assert done.returncode == code, done.stdout + done.stderr
         return done
 
