@@ -68,6 +68,12 @@ def redact(project: Project, *words: str, code: int = 0) -> str:
     return done.stdout + done.stderr
 
 
+def redact_at_bobs(pair: Pair) -> None:
+    redact(pair.bob, pair.note)
+    commit(pair.bob)
+    pull(pair.ann, pair.bob)
+
+
 def shown(project: Project) -> str:
     """Return what the commands show, and a new session's packet."""
     said = [project.faber(*words).stdout for words in (("log",), ("log", "--json"), ("export",))]
@@ -85,10 +91,8 @@ def set_aside(project: Project) -> list[Path]:
 
 
 def test_a_redaction_from_elsewhere_hides_at_once_and_the_next_start_says_how_many_and_by_whom(pair: Pair) -> None:
-    redact(pair.bob, pair.note)
+    redact_at_bobs(pair)
     writer = pair.bob.events[-1]["writer"]
-    commit(pair.bob)
-    pull(pair.ann, pair.bob)
     assert SAID not in pair.ann.faber("log").stdout  # a command that only reads has taken it
     assert start_line(pair.ann).endswith("; redacted events: faber-ledger status")
     assert "1 event was redacted elsewhere" in (line := pair.ann.faber("status").stdout)
@@ -108,9 +112,7 @@ def test_a_redaction_from_elsewhere_hides_at_once_and_the_next_start_says_how_ma
 
 
 def test_what_is_set_aside_is_kept_until_30_days_after_the_start_that_named_it(pair: Pair) -> None:
-    redact(pair.bob, pair.note)
-    commit(pair.bob)
-    pull(pair.ann, pair.bob)
+    redact_at_bobs(pair)
     pair.ann.faber("log")
     (aside,) = set_aside(pair.ann)
     long_ago = time.time() - 31 * 24 * 3600
@@ -124,9 +126,7 @@ def test_what_is_set_aside_is_kept_until_30_days_after_the_start_that_named_it(p
 
 
 def test_an_undo_puts_the_payload_back_in_every_clone(pair: Pair) -> None:
-    redact(pair.bob, pair.note)
-    commit(pair.bob)
-    pull(pair.ann, pair.bob)
+    redact_at_bobs(pair)
     pair.ann.faber("note", "add", "and on")
     assert pair.ann.faber("redact", pair.note, "--undo").returncode == 0
     assert pair.ann.types[-1] == "redaction_undone"

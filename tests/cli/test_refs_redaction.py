@@ -321,20 +321,15 @@ def test_a_ref_that_was_rolled_back_is_replaced_again(team: Team, refuses: bool)
     assert SECRET not in texts(team.ann)
 
 
-def test_refs_that_are_left_in_a_project_without_them_are_deleted(team: Team) -> None:
-    assert team.ann.faber("init", "--git-only", "--carry", "tree").returncode == 0
-    said = redact(team.ann, note_id(team.ann))
+@pytest.mark.parametrize("command", [["init", "--git-only", "--carry", "tree"], ["uninstall"]])
+def test_refs_that_are_left_in_a_project_without_them_are_deleted(team: Team, command: list[str]) -> None:
+    name = note_id(team.ann)
+    assert team.ann.faber(*command).returncode == 0
+    said = redact(team.ann, name)
     assert "origin may still have what was redacted: this clone sends no ledgers to it any more" in said
     assert team.ann.git("for-each-ref", REF) == ""
     add(team.ann, "never sent")
     assert "origin" not in redact(team.ann, note_id(team.ann, "never sent"))
-
-
-def test_a_redaction_after_an_uninstall_names_the_remote(team: Team) -> None:
-    name = note_id(team.ann)
-    assert team.ann.faber("uninstall").returncode == 0
-    said = redact(team.ann, name)
-    assert "origin may still have what was redacted: this clone sends no ledgers to it any more" in said
     carry_refs(team.ann)
     assert "  replaced: the run's ref at origin" in redact(team.ann, name)
     assert payloads_reached(team.ann, *AT_REMOTE) == {OTHER}
