@@ -25,8 +25,7 @@ def laptop(tmp_path: Path) -> Project:
     project.faber("init", "--git-only")
     project.deliver(START)
     project.deliver(END)
-    project.git("add", "--all")
-    project.git("commit", "--quiet", "-m", "work")
+    project.commit("work")
     project.git("push", "--quiet", "origin", "feat/258")
     return project
 
@@ -42,11 +41,6 @@ def ignore_states(project: Project) -> None:
     """Let git ignore the states and metadata of runs; commit nothing."""
     project.git("rm", "--cached", "--quiet", "-r", ".fractary/runs")
     project.write(".gitignore", "state.json\nmetadata.json\n")
-
-
-def commit_all(project: Project) -> None:
-    project.git("add", "--all")
-    project.git("commit", "--quiet", "-m", "refs")
 
 
 def work(project: Project, name: str) -> None:
@@ -119,7 +113,7 @@ def test_where_git_ignores_states_nothing_of_ours_is_left_in_git(laptop: Project
     assert not (laptop.root / ".git/hooks/pre-commit").exists()
     assert "faber-ledger" not in laptop.git("config", "--local", "--list")
     assert "autostash" not in laptop.git("config", "--local", "--list")
-    commit_all(laptop)
+    laptop.commit("refs")
     laptop.deliver(START)
     laptop.deliver(END)
     assert laptop.git("status", "--short") == ""
@@ -155,7 +149,7 @@ def test_a_laptops_run_is_resumed_within_two_commands(laptop: Project, tmp_path:
     switch(laptop)
     laptop.faber("sync")
     ignore_states(laptop)
-    commit_all(laptop)
+    laptop.commit("refs")
     laptop.git("push", "--quiet", "origin", "feat/258")
     desktop = laptop.clone(tmp_path / "desktop", "desktop")
     desktop.git("checkout", "--quiet", "feat/258")
@@ -179,7 +173,7 @@ def test_uninstall_withdraws_the_consent(laptop: Project) -> None:
 def test_a_branch_older_than_the_switch_gets_no_ledger(laptop: Project) -> None:
     laptop.git("branch", "older")
     switch(laptop)
-    commit_all(laptop)
+    laptop.commit("refs")
     laptop.git("checkout", "--quiet", "older")
     committed = (laptop.root / LEDGER).read_bytes()
     assert "carry" not in settings(laptop)
@@ -303,7 +297,7 @@ def test_a_pull_of_the_switch_is_resolved_without_the_ledger(
         desktop.git("commit", "--quiet", "--all", "-m", "at the desktop")
     laptop.deliver(START, session_id="at the laptop")
     switch(laptop)
-    commit_all(laptop)
+    laptop.commit("refs")
     laptop.git("push", "--quiet", "origin", "feat/258")
     pulled = desktop.git("pull", "--quiet", "--no-rebase", "origin", "feat/258", code=1 if is_committed else 0)
     assert LEDGER in desktop.git("ls-files", "--unmerged", "-t"), pulled
@@ -330,7 +324,7 @@ def desktop(laptop: Project, tmp_path: Path) -> Project:
     ignore_states(laptop)
     switch(laptop)
     laptop.faber("sync")
-    commit_all(laptop)
+    laptop.commit("refs")
     laptop.git("push", "--quiet", "origin", "feat/258")
     root = tmp_path / "desktop"
     laptop.git("clone", "--quiet", "--branch", "feat/258", str(tmp_path / "remote.git"), str(root))
@@ -396,7 +390,7 @@ def test_what_init_says_of_refs_is_true_of_refs(laptop: Project) -> None:
 def test_a_started_run_leaves_nothing_for_git(laptop: Project) -> None:
     ignore_states(laptop)
     switch(laptop)
-    commit_all(laptop)
+    laptop.commit("refs")
     started = laptop.faber("run", "start", "--work-id", "9", "--run-id", "issue-9", "--yes")
     assert "  Ledger: in this clone; a git ref takes it along" in started.stdout
     assert (laptop.root / ".fractary/runs/issue-9/metadata.json").exists()

@@ -124,8 +124,7 @@ def test_what_was_said_before_the_commit_is_not_said_again(project: Project) -> 
     due = ("next: commit", "note: summaries of compactions")
     for said in (project.faber("init").stdout, project.faber("init").stdout):
         assert [words for words in due if words not in said] == []
-    project.git("add", "-A")
-    project.git("commit", "-qm", "Set up")
+    project.commit("Set up")
     said = project.faber("init").stdout
     assert [words for words in (*due, "then: start a new session") if words in said] == []
 

@@ -35,8 +35,7 @@ def project(tmp_path: Path) -> Project:
 def prepare(folder: Path) -> None:
     made = Project.made(folder / "p")
     assert made.faber("init", "--git-only").returncode == 0
-    made.git("add", "-A")
-    made.git("commit", "--quiet", "-m", "Set up")
+    made.commit("Set up")
     made.deliver("SessionStart.startup.print")
     assert made.faber("note", "add", f"the customer is {SECRET}, says Ada").returncode == 0
 
@@ -135,8 +134,7 @@ def test_every_reader_says_redacted_and_none_fails(project: Project, tmp_path: P
 
 
 def test_gits_cache_of_ledgers_as_text_goes_too(project: Project) -> None:
-    project.git("add", "-A")
-    project.git("commit", "--quiet", "-m", "With a secret")
+    project.commit("With a secret")
     project.git(*SHOW_CACHED)
     name = note_id(project)
     output = redact(project, name)
@@ -198,8 +196,7 @@ def test_a_dry_run_and_an_unanswered_question_change_nothing(project: Project) -
 
 
 def test_linked_worktrees_lose_it_too(project: Project, tmp_path: Path) -> None:
-    project.git("add", "-A")
-    project.git("commit", "--quiet", "-m", "Work")
+    project.commit()
     other = Project(tmp_path / "w", project.run_id)
     project.git("worktree", "add", "--quiet", str(other.root))
     assert other.faber("note", "add", "written there", "--run-id", project.run_id).returncode == 0
@@ -218,8 +215,7 @@ def test_linked_worktrees_lose_it_too(project: Project, tmp_path: Path) -> None:
 
 def committed(project: Project, message: str) -> None:
     assert project.faber("seal").returncode == 0
-    project.git("add", "-A")
-    project.git("commit", "--quiet", "--allow-empty", "-m", message)
+    project.commit(message, "--allow-empty")
 
 
 @pytest.fixture

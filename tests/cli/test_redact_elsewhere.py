@@ -39,11 +39,11 @@ def prepare(folder: Path) -> None:
     ann.faber("init", "--git-only")
     ann.deliver(START)
     ann.faber("note", "add", SAID)
-    commit(ann)
+    ann.commit("Work", "--allow-empty")
     bob = ann.clone(folder / "bob", "desktop")
     bob.faber("init", "--git-only")
     bob.faber("note", "add", "bob was here")
-    commit(bob)
+    bob.commit("Work", "--allow-empty")
     pull(ann, bob)
 
 
@@ -51,11 +51,6 @@ def prepare(folder: Path) -> None:
 def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pair:
     monkeypatch.setenv("PATH", path_with_program())  # git calls the driver by its name
     return Pair(tmp_path)
-
-
-def commit(project: Project) -> None:
-    project.git("add", "--all")
-    project.git("commit", "--quiet", "--allow-empty", "-m", "Work")
 
 
 def pull(into: Project, other: Project) -> None:
@@ -70,7 +65,7 @@ def redact(project: Project, *words: str, code: int = 0) -> str:
 
 def redact_at_bobs(pair: Pair) -> None:
     redact(pair.bob, pair.note)
-    commit(pair.bob)
+    pair.bob.commit("Work", "--allow-empty")
     pull(pair.ann, pair.bob)
 
 
@@ -130,7 +125,7 @@ def test_an_undo_puts_the_payload_back_in_every_clone(pair: Pair) -> None:
     pair.ann.faber("note", "add", "and on")
     assert pair.ann.faber("redact", pair.note, "--undo").returncode == 0
     assert pair.ann.types[-1] == "redaction_undone"
-    commit(pair.ann)
+    pair.ann.commit("Work", "--allow-empty")
     pull(pair.bob, pair.ann)
     for one in (pair.ann, pair.bob):
         assert SAID in shown(one)
@@ -143,7 +138,7 @@ def by_bob(pair: Pair, **said: Any) -> str:
     """Let Bob write a redaction or an undo of Ann's note without the command, as anybody can."""
     (writer,) = {one["writer"] for one in pair.bob.events if "bob was here" in str(one["event"])}
     name = forge(str(pair.bob.ledger_path), said.pop("target", pair.note), writer=writer, **said)
-    commit(pair.bob)
+    pair.bob.commit("Work", "--allow-empty")
     pull(pair.ann, pair.bob)
     pair.ann.faber("note", "add", "and on")
     return name
@@ -151,7 +146,7 @@ def by_bob(pair: Pair, **said: Any) -> str:
 
 def test_a_writers_own_redaction_cannot_be_undone_elsewhere(pair: Pair) -> None:
     redact(pair.ann, pair.note)
-    commit(pair.ann)
+    pair.ann.commit("Work", "--allow-empty")
     pull(pair.bob, pair.ann)
     pair.bob.faber("note", "add", "and on")
     redact(pair.bob, pair.note, "--undo", code=2)
@@ -181,7 +176,7 @@ def test_redact_goes_through_what_is_set_aside(pair: Pair) -> None:
     forge_event(pair.ann.ledger_path, hash=b"\x22" * 32)  # so that the file is set aside whole
     pair.ann.faber("log")
     redact(pair.bob, pair.note)
-    commit(pair.bob)
+    pair.bob.commit("Work", "--allow-empty")
     pair.ann.git("checkout", "--quiet", "--", ".")
     pull(pair.ann, pair.bob)
     pair.ann.faber("note", "add", "and on")

@@ -58,8 +58,7 @@ def colleague(tmp_path_factory: pytest.TempPathFactory) -> Project:
         assert laptop.faber("note", "add", *note).returncode == 0
     laptop.change_state(phases={phase: {"status": "completed"} for phase in PHASES}, current_phase="release")
     assert laptop.faber("run", "finish").returncode == 0
-    laptop.git("add", "--all")
-    laptop.git("commit", "--quiet", "-m", "Finish")
+    laptop.commit("Finish")
     laptop.git("switch", "--quiet", "main")
     laptop.git("merge", "--quiet", "--squash", BRANCH)
     laptop.git("commit", "--quiet", "-m", "Share lists (#261)")

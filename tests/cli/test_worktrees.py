@@ -321,8 +321,7 @@ def test_a_run_that_git_ignores_keeps_its_worktree(tmp_path: Path) -> None:
     project = Project(tmp_path / "project")
     project.write(".gitignore", ".fractary\n")
     project.git("init", "--quiet", "--initial-branch=main")
-    project.git("add", "-A")
-    project.git("commit", "--quiet", "-m", "Begin")
+    project.commit("Begin")
     tree = start_in_worktree(project, "259")
     tree.change_state(status="completed")
     for names in ([], ["project-issue-259"]):

@@ -73,8 +73,7 @@ def test_a_run_goes_on_on_another_machine_with_the_commands_of_the_specification
     run(project, "prime-context", "--trigger", "session_start")
     finish_phases(project, "frame", "architect")
     run(project, "session-end", "--reason", "normal")
-    project.git("add", "--all")
-    project.git("commit", "--quiet", "-m", "The laptop's day")
+    project.commit("The laptop's day")
 
     desktop = project.clone(tmp_path / "desktop" / "myproject", "desktop")
     assert desktop.active_path.read_text() == f"{project.run_id}\n"

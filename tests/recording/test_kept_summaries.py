@@ -47,8 +47,7 @@ def done(project: Project, *arguments: str, code: int = 0) -> str:
 
 
 def committed(project: Project) -> None:
-    project.git("add", "--all")
-    project.git("commit", "--quiet", "--allow-empty", "--message", "Work")
+    project.commit("Work", "--allow-empty")
 
 
 def kept(project: Project) -> list[Path]:

@@ -82,7 +82,7 @@ def project_of(root: Path, layout: Layout) -> Project:
     if layout.suffix or "plan" in layout.folder:
         project.write(neighbour(layout), json.dumps(state_of(f"{PLAN}-run-{OTHER}"), indent=2) + "\n")
     assert project.faber("init", "--git-only", "--no-pre-commit").returncode == 0
-    commit(project, "Begin")
+    project.commit("Begin")
     note_use(str(root), layout.run_id, is_taken_up=True)
     return seen(project, layout)
 
@@ -108,11 +108,6 @@ def clone_of(project: Project, layout: Layout, name: str) -> Project:
     clone = seen(project.clone(project.root.parent / name, name), layout)
     assert clone.faber("init", "--git-only", "--no-pre-commit").returncode == 0
     return clone
-
-
-def commit(project: Project, message: str) -> None:
-    project.git("add", "-A")
-    project.git("commit", "--quiet", "-m", message)
 
 
 def sure(project: Project, *arguments: str) -> str:
@@ -145,7 +140,7 @@ def test_a_run_goes_from_its_start_to_uninstall(tmp_path: Path, layout: Layout) 
     assert layout.run_id in (tmp_path / "run.html").read_text()
     staged = json.loads(sure(project, "seal", "--json"))["data"]["runs"][0]["staged"]
     assert {layout.file("ledger.db"), layout.state} <= set(staged)
-    commit(project, "Work")
+    project.commit("Work")
     assert project.git("ls-files", layout.folder).splitlines() == sorted(
         {layout.file("ledger.db"), layout.state, *others_in(project, layout)}
     )
@@ -232,7 +227,7 @@ def test_a_second_place_that_git_brings_is_not_used(tmp_path: Path) -> None:
     seen(project, layout)
     project.deliver(START, client="one", pid="71")
     project.deliver(END, client="one", pid="71")
-    commit(project, "Work")
+    project.commit("Work")
     forged = project.write(f"{OURS}/{layout.run_id}/state.json", json.dumps({**state_of(layout.run_id), "notes": "no"}))
     project.git("add", str(forged))
     project.git("commit", "--quiet", "-m", "Bring a second one")
@@ -262,8 +257,7 @@ def ignoring(root: Path, layout: Layout) -> tuple[Project, Project]:
     (project.root / neighbour(layout)).unlink(missing_ok=True)
     project.write(".gitignore", IGNORED)
     project.deliver(START, client="one", pid="71")
-    project.git("add", "-A")
-    project.git("commit", "--quiet", "--amend", "--message", "Work")
+    project.commit("Work", "--amend")
     return project, clone_of(project, layout, "clone")
 
 

@@ -28,8 +28,7 @@ def prepare(folder: Path) -> None:
     project.active_path.unlink()
     project.state_path.unlink()
     project.run.rmdir()
-    project.git("add", "-A")
-    project.git("commit", "-qm", "code")
+    project.commit("code")
     project.git("checkout", "-qb", "feature")
     assert project.faber("run", "start", "--run-id", OTHER, "--work-id", "7").returncode == 0
     assert project.faber("note", "add", "the other run's note").returncode == 0
@@ -37,8 +36,7 @@ def prepare(folder: Path) -> None:
     project.state_path.write_text(state)
     assert project.faber("run", "resume", RUN, "--yes").returncode == 0
     project.deliver(START, client="one", pid="1")
-    project.git("add", "-A")
-    project.git("commit", "-qm", "runs")
+    project.commit("runs")
     project.git("checkout", "-q", "main")
     project.git("clean", "-fdxq")
     assert not (project.root / ".fractary" / "runs").exists()

@@ -146,9 +146,9 @@ class Clone:
         assert done.returncode == 0
         return done
 
-    def commit(self, message: str) -> None:
+    def commit(self, message: str, *options: str) -> None:
         self.git("add", "-A")
-        self.git("commit", "-qm", message)
+        self.git("commit", "-qm", message, *options)
 
     def advance(self, client: str) -> None:
         """Record a session and commit it."""

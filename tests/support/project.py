@@ -146,8 +146,7 @@ class Project:
         )
         project.deliver("SessionStart.startup.print")
         assert project.faber("note", "add", "it went well").returncode == 0
-        project.git("add", "-A")
-        project.git("commit", "--quiet", "-m", "Work")
+        project.commit()
         return project
 
     def write(self, relative: str, content: str | bytes) -> Path:
@@ -173,6 +172,11 @@ class Project:
         if done.returncode != code:
             raise subprocess.CalledProcessError(done.returncode, done.args, done.stdout, done.stderr)
         return done.stdout.decode().strip()
+
+    def commit(self, message: str = "Work", *options: str) -> None:
+        """Commit everything."""
+        self.git("add", "-A")
+        self.git("commit", "--quiet", "-m", message, *options)
 
     def clone(self, root: Path, hostname: str) -> Project:
         """Clone the project, as on another machine on which the run was resumed."""
@@ -374,8 +378,7 @@ def _committed_project() -> Path:
     project = Project(folder)
     project.git("init", "--quiet", "--initial-branch=main")
     project.write(PROTOCOL, "# Orchestration\n\nOne step after the other.\n")
-    project.git("add", ".")
-    project.git("commit", "--quiet", "-m", "Begin")
+    project.commit("Begin")
     return project.root
 
 

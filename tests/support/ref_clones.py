@@ -24,8 +24,7 @@ def first_clone(root: Path) -> Project:
     project.git("clone", "--quiet", "--bare", ".", f"../{REMOTE}")
     project.git("remote", "add", "origin", f"../{REMOTE}")
     carry_refs(project)
-    project.git("add", "--all")
-    project.git("commit", "--quiet", "-m", "Set up")
+    project.commit("Set up")
     project.git("push", "--quiet", "origin", "main")
     return project
 

@@ -28,8 +28,7 @@ def _begin(root: Path) -> None:
     project.git("init", "--quiet", "--initial-branch=main")
     assert project.faber("init").returncode == 0
     project = Project(root, start_run(project, "258"))
-    project.git("add", "-A")
-    project.git("commit", "--quiet", "-m", "Begin")
+    project.commit("Begin")
 
 
 def start_run(project: Project, work_id: str, *options: str, **env: str | None) -> str:
@@ -48,8 +47,7 @@ def start_in_worktree(project: Project, work_id: str) -> Project:
 def finish_run(tree: Project, status: str = "completed") -> None:
     """Finish a run as FABER's own tools do, and commit."""
     tree.change_state(status=status)
-    tree.git("add", "-A")
-    tree.git("commit", "--quiet", "-m", f"Finish {tree.run_id}")
+    tree.commit(f"Finish {tree.run_id}")
 
 
 def list_worktrees(project: Project) -> dict[str, dict[str, Any]]:
