@@ -57,14 +57,8 @@ def pull(into: Project, other: Project) -> None:
     into.git("pull", "--quiet", "--no-rebase", "--no-edit", str(other.root), "HEAD")
 
 
-def redact(project: Project, *words: str, code: int = 0) -> str:
-    done = project.faber("redact", *words, "--yes")
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout + done.stderr
-
-
 def redact_at_bobs(pair: Pair) -> None:
-    redact(pair.bob, pair.note)
+    pair.bob.redact(pair.note)
     pair.bob.commit("Work", "--allow-empty")
     pull(pair.ann, pair.bob)
 
@@ -130,7 +124,7 @@ def test_an_undo_puts_the_payload_back_in_every_clone(pair: Pair) -> None:
     for one in (pair.ann, pair.bob):
         assert SAID in shown(one)
         assert one.faber("verify").returncode == 0
-    redact(pair.bob, pair.note)  # of several, the last in the log's order counts
+    pair.bob.redact(pair.note)  # of several, the last in the log's order counts
     assert SAID not in shown(pair.bob)
 
 
@@ -145,19 +139,19 @@ def by_bob(pair: Pair, **said: Any) -> str:
 
 
 def test_a_writers_own_redaction_cannot_be_undone_elsewhere(pair: Pair) -> None:
-    redact(pair.ann, pair.note)
+    pair.ann.redact(pair.note)
     pair.ann.commit("Work", "--allow-empty")
     pull(pair.bob, pair.ann)
     pair.bob.faber("note", "add", "and on")
-    redact(pair.bob, pair.note, "--undo", code=2)
+    pair.bob.redact(pair.note, "--undo", code=2)
     by_bob(pair, type="redaction_undone")
     assert SAID not in shown(pair.ann)
 
 
 def test_a_redaction_cannot_be_redacted(pair: Pair) -> None:
-    redact(pair.bob, pair.note)
+    pair.bob.redact(pair.note)
     (redaction,) = [one["id"] for one in pair.bob.events if one["event"]["type"] == "event_redacted"]
-    redact(pair.bob, redaction, code=2)
+    pair.bob.redact(redaction, code=2)
     by_bob(pair, target=redaction)
     assert any(one["id"] == redaction and one["event"].get("event_id") == pair.note for one in pair.ann.events)
     assert SAID not in shown(pair.ann)
@@ -168,18 +162,18 @@ def test_a_ledger_that_never_had_the_event_stays_set_aside(pair: Pair) -> None:
     pair.ann.faber("log")
     (kept,) = set_aside(pair.ann)
     pair.ann.faber("note", "add", "the customer is Swordfish")
-    redact(pair.ann, pair.ann.events[-1]["id"])
+    pair.ann.redact(pair.ann.events[-1]["id"])
     assert kept in set_aside(pair.ann)
 
 
 def test_redact_goes_through_what_is_set_aside(pair: Pair) -> None:
     forge_event(pair.ann.ledger_path, hash=b"\x22" * 32)  # so that the file is set aside whole
     pair.ann.faber("log")
-    redact(pair.bob, pair.note)
+    pair.bob.redact(pair.note)
     pair.bob.commit("Work", "--allow-empty")
     pair.ann.git("checkout", "--quiet", "--", ".")
     pull(pair.ann, pair.bob)
     pair.ann.faber("note", "add", "and on")
     assert len(set_aside(pair.ann)) == 2
-    redact(pair.ann, pair.note)
+    pair.ann.redact(pair.note)
     assert files_with(pair.ann.root, SAID) == []

@@ -133,17 +133,6 @@ def test_the_next_start_says_what_the_background_has_merged(one: CarriedClone) -
     assert two.state["current_phase"] == "release"
 
 
-def test_a_state_that_git_tracks_is_left_to_git(tmp_path: Path) -> None:
-    one = CarriedClone.started(tmp_path / "one")
-    one.sync()
-    two = one.second("two")
-    two.sync()
-    advance(one)
-    one.sync()
-    assert "than the one here, which git tracks" in two.sync().stderr
-    assert two.state["current_phase"] != "evaluate"
-
-
 def test_a_resumed_run_shows_its_log_at_once(tmp_path: Path) -> None:
     one = CarriedClone.started(tmp_path / "one")
     one.sync()
@@ -158,14 +147,15 @@ def test_a_resumed_run_shows_its_log_at_once(tmp_path: Path) -> None:
     two.faber("verify")
 
 
-def test_a_change_that_was_left_is_merged_once_git_ignores_the_state(tmp_path: Path) -> None:
+def test_a_state_is_left_to_git_that_tracks_it_and_merged_once_git_ignores_it(tmp_path: Path) -> None:
     one = CarriedClone.started(tmp_path / "one")
     one.sync()
     two = one.second("two")
     two.sync()
     advance(one)
     one.sync()
-    two.sync()
+    assert "than the one here, which git tracks" in two.sync().stderr
+    assert two.state["current_phase"] != "evaluate"
     two.git("rm", "--cached", "-q", str(two.state_path))
     (two.root / ".gitignore").write_text("state.json\n")
     two.commit("ignored")

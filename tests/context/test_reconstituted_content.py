@@ -279,24 +279,24 @@ def test_events_are_ordered_by_their_times(project: Project) -> None:
     assert kinds == ["late", "between", "early"]
 
 
-def test_decisions_from_before_the_newest_twenty_events_are_found(project: Project) -> None:
+def test_decisions_from_before_the_newest_twenty_events_in_numeric_order_are_found(project: Project) -> None:
     for number in range(60, 120):
         put_event(project, number, "approval_granted", message=f"approved {number}")
     decided = [line.rpartition(" ")[2] for line in only(project, "decisions")[2:]]
     assert sorted(map(int, decided)) == list(range(60, 120))
     shutil.rmtree(project.run / "events")
-    put_event(project, 1, "decision_point", message="use SQLite")
-    for number in range(2, 30):
+    put_event(project, 981, "decision_point", message="use SQLite")
+    for number in range(982, 1010):
         put_event(project, number, "step_start")
-    assert only(project, "decisions")[-1] == "- [2025-12-06T18:01:00Z] decision_point: use SQLite"
+    assert only(project, "decisions")[-1] == "- [2025-12-06T18:21:00Z] decision_point: use SQLite"
     events = sorted((project.run / "events").iterdir())
-    put(project, "events.jsonl", "\n".join([path.read_text() for path in events]) + "\n")
-    for path in events:
-        path.unlink()
-    assert only(project, "decisions")[-1] == "- [2025-12-06T18:01:00Z] decision_point: use SQLite"
+    put(project, "events/README.json", {})
     data = json.loads(project.faber("reconstitute", "--json").stdout)["data"]
-    assert [event["event_id"] for event in data["events"]] == list(range(10, 30))
-    assert [event["event_id"] for event in data["older_decisions"]] == [1]
+    assert [event["event_id"] for event in data["events"]] == list(range(990, 1010))
+    assert [event["event_id"] for event in data["older_decisions"]] == [981]
+    put(project, "events.jsonl", "\n".join([path.read_text() for path in events]) + "\n")
+    shutil.rmtree(project.run / "events")
+    assert only(project, "decisions")[-1] == "- [2025-12-06T18:21:00Z] decision_point: use SQLite"
 
 
 def test_a_merged_branch_that_is_gone_has_its_commits_and_files(project: Project) -> None:

@@ -39,8 +39,7 @@ def ids_in(path: str | Path) -> list[str]:
 
 
 def note(project: Project, text: str) -> None:
-    done = project.faber("note", "add", text)
-    assert done.returncode == 0, done.stderr
+    project.said("note", "add", text)
 
 
 def verify(project: Project) -> subprocess.CompletedProcess[str]:

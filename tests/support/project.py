@@ -204,6 +204,15 @@ class Project:
         usual: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "encoding": "utf-8"}
         return run_command([COMMAND, *arguments], cwd=self.root, env=self.environment(env), **(usual | options))
 
+    def said(self, *arguments: str, code: int = 0, env: Mapping[str, str | None] | None = None) -> str:
+        """Run a command, check its exit code, and return its output and its errors."""
+        done = self.faber(*arguments, env=env)
+        assert done.returncode == code, (arguments, done.stdout, done.stderr)
+        return done.stdout + done.stderr
+
+    def redact(self, *arguments: str, code: int = 0) -> str:
+        return self.said("redact", *arguments, "--yes", code=code)
+
     def on_terminal(self, *arguments: str, answers: list[str] | None = None, env: Any = None) -> tuple[str, int]:
         """Run a command on a terminal, type an answer at each prompt; return what was shown, and the exit code."""
         ours, theirs = pty.openpty()

@@ -14,8 +14,7 @@ FETCHED = f"refs/faber-ledger-remotes/origin/{RUN}"
 
 def carry_refs(project: Project) -> None:
     """Let a project's ledgers travel in git refs, and this clone send them to `origin`, by commands alone."""
-    done = project.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
-    assert done.returncode == 0, done.stderr
+    project.said("init", "--git-only", "--carry", "refs", "--no-auto-send")
 
 
 def first_clone(root: Path) -> Project:
@@ -44,9 +43,7 @@ def another_clone(first: Project, name: str) -> Project:
 
 def sync(project: Project, code: int = 0) -> str:
     """Exchange the clone's runs with the remote; return what was said."""
-    done = project.faber("sync", project.run_id)
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout + done.stderr
+    return project.said("sync", project.run_id, code=code)
 
 
 def at_remote(project: Project, *arguments: str) -> str:
