@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import subprocess
 from pathlib import Path
 
 import pytest
 from support.project import RUN, Project, usual_state
+from support.ref_clones import carry_refs
 
 START, END = "SessionStart.startup.print", "SessionEnd.other.print"
 LEDGER = f".fractary/runs/{RUN}/ledger.db"
@@ -28,13 +28,6 @@ def laptop(tmp_path: Path) -> Project:
     project.commit("work")
     project.git("push", "--quiet", "origin", "feat/258")
     return project
-
-
-def switch(project: Project) -> subprocess.CompletedProcess[str]:
-    """Let the project's ledgers travel in git refs, by commands alone."""
-    done = project.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
-    assert done.returncode == 0, done.stderr
-    return done
 
 
 def ignore_states(project: Project) -> None:
@@ -72,7 +65,7 @@ def test_the_projects_file_alone_makes_nobody_send_or_fetch(laptop: Project) -> 
 
 
 def test_what_is_run_after_a_remote_was_renamed_works(laptop: Project) -> None:
-    switch(laptop)
+    carry_refs(laptop)
     laptop.git("remote", "rename", "origin", "up")
     assert "run `faber-ledger init --carry refs --remote NAME` to agree to it" in laptop.faber("sync").stderr
     assert laptop.faber("init", "--git-only", "--carry", "refs", "--remote", "up").returncode == 0
@@ -84,8 +77,8 @@ def test_a_switch_to_refs_and_back_is_one_command_each_way(laptop: Project) -> N
     tried = laptop.faber("init", "--git-only", "--carry", "refs", "--dry-run")
     assert "this clone would send its ledgers to origin" in tried.stderr
     assert (laptop.root / LEDGER).read_bytes() == before
-    done = switch(laptop)
-    assert "this clone sends its ledgers to origin, where everybody who reads it can read them" in done.stderr
+    said = carry_refs(laptop)
+    assert "this clone sends its ledgers to origin, where everybody who reads it can read them" in said
     assert settings(laptop)["carry"] == "refs"
     assert not (laptop.root / LEDGER).exists()
     assert f"D  {LEDGER}" in laptop.git("status", "--short")
@@ -108,7 +101,7 @@ def test_where_git_ignores_states_nothing_of_ours_is_left_in_git(laptop: Project
     ignore_states(laptop)
     laptop.git("add", ".gitignore")
     laptop.git("commit", "--quiet", "-m", "ignored")
-    switch(laptop)
+    carry_refs(laptop)
     assert not (laptop.root / ".fractary/.gitattributes").exists()
     assert not (laptop.root / ".git/hooks/pre-commit").exists()
     assert "faber-ledger" not in laptop.git("config", "--local", "--list")
@@ -146,7 +139,7 @@ def test_wrong_options_change_nothing(laptop: Project, options: list[str], code:
 
 
 def test_a_laptops_run_is_resumed_within_two_commands(laptop: Project, tmp_path: Path) -> None:
-    switch(laptop)
+    carry_refs(laptop)
     laptop.faber("sync")
     ignore_states(laptop)
     laptop.commit("refs")
@@ -172,7 +165,7 @@ def test_uninstall_withdraws_the_consent(laptop: Project) -> None:
 
 def test_a_branch_older_than_the_switch_gets_no_ledger(laptop: Project) -> None:
     laptop.git("branch", "older")
-    switch(laptop)
+    carry_refs(laptop)
     laptop.commit("refs")
     laptop.git("checkout", "--quiet", "older")
     committed = (laptop.root / LEDGER).read_bytes()
@@ -189,8 +182,8 @@ def test_a_branch_older_than_the_switch_gets_no_ledger(laptop: Project) -> None:
 def test_a_ledger_older_than_the_log_leaves_the_tree(laptop: Project) -> None:
     work(laptop, "later")
     laptop.git("checkout", "--quiet", "--", LEDGER)
-    done = switch(laptop)
-    assert " stays: " not in done.stderr
+    said = carry_refs(laptop)
+    assert " stays: " not in said
     assert not (laptop.root / LEDGER).exists()
     assert laptop.faber("verify").returncode == 0
     assert "ledger.db" not in laptop.faber("doctor").stdout
@@ -202,8 +195,8 @@ def test_a_ledger_that_the_log_refuses_stays(laptop: Project) -> None:
             "INSERT INTO event SELECT seq + 1, replace(id, '0', '1'), type, version, at, writer, session_id, client,"
             " hash, salt, payload, payload_hash, randomblob(32) FROM event ORDER BY seq DESC LIMIT 1"
         )
-    done = switch(laptop)
-    assert f"{LEDGER} stays: the log lacks something of it, as `faber-ledger verify` says" in done.stderr
+    said = carry_refs(laptop)
+    assert f"{LEDGER} stays: the log lacks something of it, as `faber-ledger verify` says" in said
     assert "did not enter the log" in laptop.faber("verify").stdout
 
 
@@ -211,13 +204,13 @@ def test_a_ledger_that_is_staged_leaves_the_index(laptop: Project) -> None:
     work(laptop, "staged")
     laptop.git("add", LEDGER)
     work(laptop, "not staged")
-    switch(laptop)
+    carry_refs(laptop)
     assert LEDGER not in laptop.git("ls-files")
 
 
 def test_a_switch_back_leaves_a_ledger_of_a_newer_program(laptop: Project) -> None:
     content = (laptop.root / LEDGER).read_bytes()
-    switch(laptop)
+    carry_refs(laptop)
     (laptop.root / LEDGER).write_bytes(content)
     with sqlite3.connect(laptop.root / LEDGER) as ledger:
         ledger.execute("PRAGMA user_version = 99")
@@ -238,7 +231,7 @@ def test_init_reports_before_it_says_that_nobody_answers(laptop: Project) -> Non
 
 def test_a_project_that_ignores_states_switches_back(laptop: Project) -> None:
     ignore_states(laptop)
-    switch(laptop)
+    carry_refs(laptop)
     done = laptop.faber("init", "--git-only", "--carry", "tree")
     assert done.returncode == 0, done.stderr
     assert "note: git ignores state.json: only the ledger travels" in done.stderr
@@ -296,7 +289,7 @@ def test_a_pull_of_the_switch_is_resolved_without_the_ledger(
     if is_committed:
         desktop.git("commit", "--quiet", "--all", "-m", "at the desktop")
     laptop.deliver(START, session_id="at the laptop")
-    switch(laptop)
+    carry_refs(laptop)
     laptop.commit("refs")
     laptop.git("push", "--quiet", "origin", "feat/258")
     pulled = desktop.git("pull", "--quiet", "--no-rebase", "origin", "feat/258", code=1 if is_committed else 0)
@@ -322,7 +315,7 @@ def test_a_pull_of_the_switch_is_resolved_without_the_ledger(
 def desktop(laptop: Project, tmp_path: Path) -> Project:
     """Another clone of a project whose run is in a ref alone; it has not agreed to git refs, and names no run."""
     ignore_states(laptop)
-    switch(laptop)
+    carry_refs(laptop)
     laptop.faber("sync")
     laptop.commit("refs")
     laptop.git("push", "--quiet", "origin", "feat/258")
@@ -336,7 +329,7 @@ def test_status_of_a_clone_without_a_run_asks_the_remote(desktop: Project) -> No
     assert done.returncode == 10
     assert "`faber-ledger init --carry refs --fetch` lets it fetch them" in done.stderr
     assert "git pull" not in done.stderr
-    switch(desktop)
+    carry_refs(desktop)
     done = desktop.faber("status")
     assert done.returncode == 10
     said = "this clone has no run; origin has 1, 1 of which is at work on this branch: `faber-ledger run resume "
@@ -360,7 +353,7 @@ def test_the_first_start_of_a_clone_names_the_option_once(desktop: Project) -> N
 
 
 def test_a_clone_that_has_agreed_is_told_nothing(desktop: Project) -> None:
-    switch(desktop)
+    carry_refs(desktop)
     assert desktop.deliver(START).message is None
 
 
@@ -368,7 +361,7 @@ def test_resume_finds_a_run_of_a_work_item_at_the_remote(desktop: Project) -> No
     for words in (["--work-id", "258"], [RUN]):
         done = desktop.faber("run", "resume", *words)
         assert (done.returncode, "`faber-ledger init --carry refs --fetch` lets it fetch" in done.stderr) == (10, True)
-    switch(desktop)
+    carry_refs(desktop)
     done = desktop.faber("run", "resume", "--work-id", "259")
     assert (done.returncode, done.stderr.count("`faber-ledger run list --remote` shows")) == (10, 1)
     done = desktop.faber("run", "resume", "--work-id", "258")
@@ -389,7 +382,7 @@ def test_what_init_says_of_refs_is_true_of_refs(laptop: Project) -> None:
 
 def test_a_started_run_leaves_nothing_for_git(laptop: Project) -> None:
     ignore_states(laptop)
-    switch(laptop)
+    carry_refs(laptop)
     laptop.commit("refs")
     started = laptop.faber("run", "start", "--work-id", "9", "--run-id", "issue-9", "--yes")
     assert "  Ledger: in this clone; a git ref takes it along" in started.stdout

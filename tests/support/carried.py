@@ -220,10 +220,6 @@ class CarriedClone(Clone):
         self.record(client)
         self.end(client)
 
-    def record(self, client: str) -> None:
-        done = self.deliver("session-start", client, hook_event_name="SessionStart", source="startup")
-        assert client in self.clients(), done.stderr
-
     def start_line(self, client: str = "looks") -> str:
         """Start a session, and return the line that the user is shown."""
         done = self.deliver("session-start", client, hook_event_name="SessionStart", source="startup")

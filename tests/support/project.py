@@ -210,6 +210,12 @@ class Project:
         assert done.returncode == code, (arguments, done.stdout, done.stderr)
         return done.stdout + done.stderr
 
+    def start_run(self, work_id: str, *options: str, **env: str | None) -> str:
+        """Start a run of a work item; return its id."""
+        done = self.faber("run", "start", "--work-id", work_id, "--json", *options, env=env)
+        assert done.returncode == 0, done.stderr
+        return str(json.loads(done.stdout)["data"]["run_id"])
+
     def redact(self, *arguments: str, code: int = 0) -> str:
         return self.said("redact", *arguments, "--yes", code=code)
 

@@ -12,9 +12,9 @@ REF = f"refs/faber-ledger/{RUN}"
 FETCHED = f"refs/faber-ledger-remotes/origin/{RUN}"
 
 
-def carry_refs(project: Project) -> None:
+def carry_refs(project: Project) -> str:
     """Let a project's ledgers travel in git refs, and this clone send them to `origin`, by commands alone."""
-    project.said("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    return project.said("init", "--git-only", "--carry", "refs", "--no-auto-send")
 
 
 def first_clone(root: Path) -> Project:
