@@ -95,9 +95,7 @@ def test_a_commit_of_a_named_path_and_one_of_nothing_get_no_file_of_a_run(projec
     assert project.git("show", "--name-only", "--format=").split() == ["code.py"]
     project.git("commit", "--quiet", "--allow-empty", "-m", "Nothing")
     assert project.git("show", "--name-only", "--format=") == ""
-    project.write("code.py", "x = 3\n")
-    project.git("add", "code.py")
-    project.git("commit", "--quiet", "-m", "Code")
+    project.commit_file("code.py", "x = 3\n", "Code")
     assert f".fractary/runs/{RUN}/ledger.db" in project.git("show", "--name-only", "--format=").split()
 
 
@@ -114,9 +112,7 @@ def test_no_commit_is_stopped_by_what_is_wrong_with_a_run(project: Project) -> N
     project.commit()
     Path(Run(str(project.root), RUN, str(project.run)).log_path).write_bytes(b"no log")
     project.state_path.write_text("{")
-    project.write("code.py", "x = 2\n")
-    project.git("add", "code.py")
-    project.git("commit", "--quiet", "-m", "Code")
+    project.commit_file("code.py", "x = 2\n", "Code")
     assert "code.py" in project.git("show", "--name-only", "--format=").split()
 
 

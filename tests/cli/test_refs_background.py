@@ -350,3 +350,5 @@ def test_a_new_password_in_the_url_is_no_other_url(one: CarriedClone) -> None:
     assert "agreed to" not in one.sync(code=13).stderr
     one.git("remote", "set-url", "origin", "https://user:second@other.invalid/project.git")
     assert "agreed to" in one.sync(code=13).stderr
+    one.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    assert "agreed to" not in one.sync(code=13).stderr

@@ -42,9 +42,7 @@ def colleague(tmp_path_factory: pytest.TempPathFactory) -> Project:
         at = Project(laptop.root, RUN, machine)
         at.deliver("SessionStart.startup.print", client=f"client-{number}")
         if path:
-            at.write(path, "print()\n")
-            at.git("add", path)
-            at.git("commit", "--quiet", "-m", f"Write {path}")
+            at.commit_file(path, "print()\n", f"Write {path}")
         at.deliver("SessionEnd.other.print", client=f"client-{number}")
     laptop.write("specs/258.md", "# Shared lists\n\nTwo phones show one list.\n")
     for count, event in enumerate(EVENTS, 1):

@@ -117,9 +117,7 @@ def whole(project: Project) -> None:
     """Make everything that a reconstitution can find."""
     project.write(SPEC, SPEC_TEXT)
     project.git("switch", "--quiet", "--create", BRANCH)
-    project.write("a.py", "print()\n")
-    project.git("add", "a.py")
-    project.git("commit", "--quiet", "-m", "feat: resume")
+    project.commit_file("a.py", "print()\n", "feat: resume")
     artifacts = {"spec_path": f"/{SPEC}", "branch_name": BRANCH}
     project.change_state(
         work_id="258", status="awaiting_feedback", artifacts=artifacts, feedback_request=FEEDBACK, current_step="design"

@@ -57,9 +57,7 @@ def put_everything(project: Project) -> None:
     """Make everything that the content can have."""
     project.write(SPEC, "# Lists\n\n## Acceptance Criteria\n\n- [ ] two phones show one list\n")
     project.git("switch", "--quiet", "--create", BRANCH)
-    project.write("lists.py", "print()\n")
-    project.git("add", "lists.py")
-    project.git("commit", "--quiet", "-m", "feat: share lists")
+    project.commit_file("lists.py", "print()\n", "feat: share lists")
     request = {
         "request_id": "r",
         "type": "approval",
@@ -301,9 +299,7 @@ def test_decisions_from_before_the_newest_twenty_events_in_numeric_order_are_fou
 
 def test_a_merged_branch_that_is_gone_has_its_commits_and_files(project: Project) -> None:
     def commit(path: str) -> None:
-        project.write(path, path)
-        project.git("add", path)
-        project.git("commit", "--quiet", "-m", f"Add {path}")
+        project.commit_file(path, path, f"Add {path}")
 
     project.git("branch", "--quiet", BRANCH)
     commit("earlier.py")
@@ -341,9 +337,7 @@ def test_both_sides_of_a_merge_have_their_commits(project: Project) -> None:
 
     def work(path: str) -> None:
         project.deliver("SessionStart.startup.print", client=path)
-        project.write(path, path)
-        project.git("add", path)
-        project.git("commit", "--quiet", "-m", f"Add {path}")
+        project.commit_file(path, path, f"Add {path}")
         project.deliver("SessionEnd.other.print", client=path)
         project.commit("End", "--allow-empty")
 
@@ -359,9 +353,7 @@ def test_both_sides_of_a_merge_have_their_commits(project: Project) -> None:
     project.change_state(status="completed")
     project.commit("Finish")
     project.git("switch", "--quiet", "main")
-    project.write("later.py", "later")
-    project.git("add", "later.py")
-    project.git("commit", "--quiet", "-m", "Later")
+    project.commit_file("later.py", "later", "Later")
     project.git("merge", "--quiet", "--no-ff", "-m", "Merge all", BRANCH)
     project.git("branch", "--quiet", "--delete", "--force", BRANCH, "other")
     assert "> a.py\n> b.py\n> first.py\n" in "\n".join(only(project, "branch"))

@@ -178,6 +178,12 @@ class Project:
         self.git("add", "-A")
         self.git("commit", "--quiet", "-m", message, *options)
 
+    def commit_file(self, relative: str, content: str | bytes, message: str) -> None:
+        """Write a file, and commit it alone."""
+        self.write(relative, content)
+        self.git("add", relative)
+        self.git("commit", "--quiet", "-m", message)
+
     def clone(self, root: Path, hostname: str) -> Project:
         """Clone the project, as on another machine on which the run was resumed."""
         self.git("clone", "--quiet", str(self.root), str(root))
