@@ -329,7 +329,7 @@ def test_a_remote_that_refuses_is_said(one: CarriedClone, way: str) -> None:
     assert one.origin.ids() == one.log_ids()
 
 
-def test_a_remote_that_is_away_is_noted_and_then_sent_all_at_once(one: CarriedClone) -> None:
+def test_a_remote_that_is_away_is_noted_and_later_sent_everything(one: CarriedClone) -> None:
     one.sync()
     one.origin.root.rename(one.root.parent / "away.git")
     sent = len(one.log_ids())

@@ -147,7 +147,7 @@ def test_a_resumed_run_shows_its_log_at_once(tmp_path: Path) -> None:
     two.faber("verify")
 
 
-def test_a_state_is_left_to_git_that_tracks_it_and_merged_once_git_ignores_it(tmp_path: Path) -> None:
+def test_a_state_that_git_tracks_is_left_until_git_ignores_it(tmp_path: Path) -> None:
     one = CarriedClone.started(tmp_path / "one")
     one.sync()
     two = one.second("two")
