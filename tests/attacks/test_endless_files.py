@@ -70,8 +70,7 @@ def origin(tmp_path: Path) -> Project:
     project = Project.made(tmp_path / "origin")
     project.deliver(START, client="one")
     project.deliver(END, client="one")
-    project.git("add", "--all")
-    project.git("commit", "--quiet", "-m", "Begin")
+    project.commit("Begin")
     return project
 
 

@@ -51,8 +51,7 @@ def test_the_key_is_its_users_alone_and_each_clones_own(project: Project, tmp_pa
         os.umask(umask)
     key = project.root / ".git" / "faber-ledger" / "key"
     assert (key.stat().st_mode & 0o777, key.stat().st_size) == (0o660, 32)
-    project.git("add", "--all")
-    project.git("commit", "--quiet", "-m", "Work")
+    project.commit()
     other = project.clone(tmp_path / "other", "laptop")
     other.deliver("SessionStart.resume.print")
     assert (other.root / ".git" / "faber-ledger" / "key").read_bytes() != key.read_bytes()

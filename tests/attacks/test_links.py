@@ -87,8 +87,7 @@ def test_an_archive_that_names_another_clones_git_directory_gets_nothing_of_it(t
     """The `.git` of an archive is a file; the user's clone has the same run, and a note that was never committed."""
     mine = Project.made(tmp_path / "mine")
     mine.deliver(START, client="one")
-    mine.git("add", "--all")
-    mine.git("commit", "--quiet", "-m", "Begin")
+    mine.commit("Begin")
     if kind == "linked":
         mine.git("worktree", "add", "--quiet", "../linked")
     archive = tmp_path / "archive"
@@ -111,8 +110,7 @@ def test_an_archive_that_names_another_clones_git_directory_gets_nothing_of_it(t
 
 def test_a_work_tree_that_was_moved_is_still_one(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "project")
-    project.git("add", "--all")
-    project.git("commit", "--quiet", "-m", "Begin")
+    project.commit("Begin")
     project.git("worktree", "add", "--quiet", "../linked")
     shutil.move(tmp_path / "linked", tmp_path / "moved")
     moved = Project(tmp_path / "moved")

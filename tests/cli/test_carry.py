@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.project import RUN, Project, usual_state
+from support.ref_clones import carry_refs
 
 START, END = "SessionStart.startup.print", "SessionEnd.other.print"
 LEDGER = f".fractary/runs/{RUN}/ledger.db"
@@ -24,10 +25,20 @@ def laptop(tmp_path: Path) -> Project:
     project.faber("init", "--git-only")
     project.deliver(START)
     project.deliver(END)
-    project.git("add", "--all")
-    project.git("commit", "--quiet", "-m", "work")
+    project.commit("work")
     project.git("push", "--quiet", "origin", "feat/258")
     return project
+
+
+def ignore_states(project: Project) -> None:
+    """Let git ignore the states and metadata of runs; commit nothing."""
+    project.git("rm", "--cached", "--quiet", "-r", ".fractary/runs")
+    project.write(".gitignore", "state.json\nmetadata.json\n")
+
+
+def work(project: Project, name: str) -> None:
+    project.deliver(START, session_id=name)
+    project.deliver(END, session_id=name)
 
 
 def remote_refs(project: Project) -> list[str]:
@@ -54,7 +65,7 @@ def test_the_projects_file_alone_makes_nobody_send_or_fetch(laptop: Project) -> 
 
 
 def test_what_is_run_after_a_remote_was_renamed_works(laptop: Project) -> None:
-    assert laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send").returncode == 0
+    carry_refs(laptop)
     laptop.git("remote", "rename", "origin", "up")
     assert "run `faber-ledger init --carry refs --remote NAME` to agree to it" in laptop.faber("sync").stderr
     assert laptop.faber("init", "--git-only", "--carry", "refs", "--remote", "up").returncode == 0
@@ -66,9 +77,8 @@ def test_a_switch_to_refs_and_back_is_one_command_each_way(laptop: Project) -> N
     tried = laptop.faber("init", "--git-only", "--carry", "refs", "--dry-run")
     assert "this clone would send its ledgers to origin" in tried.stderr
     assert (laptop.root / LEDGER).read_bytes() == before
-    done = laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
-    assert done.returncode == 0, done.stderr
-    assert "this clone sends its ledgers to origin, where everybody who reads it can read them" in done.stderr
+    said = carry_refs(laptop)
+    assert "this clone sends its ledgers to origin, where everybody who reads it can read them" in said
     assert settings(laptop)["carry"] == "refs"
     assert not (laptop.root / LEDGER).exists()
     assert f"D  {LEDGER}" in laptop.git("status", "--short")
@@ -88,35 +98,27 @@ def test_a_switch_to_refs_and_back_is_one_command_each_way(laptop: Project) -> N
 
 
 def test_where_git_ignores_states_nothing_of_ours_is_left_in_git(laptop: Project) -> None:
-    laptop.git("rm", "--cached", "--quiet", "-r", ".fractary/runs")
-    laptop.write(".gitignore", "state.json\nmetadata.json\n")
+    ignore_states(laptop)
     laptop.git("add", ".gitignore")
     laptop.git("commit", "--quiet", "-m", "ignored")
-    assert laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send").returncode == 0
+    carry_refs(laptop)
     assert not (laptop.root / ".fractary/.gitattributes").exists()
     assert not (laptop.root / ".git/hooks/pre-commit").exists()
     assert "faber-ledger" not in laptop.git("config", "--local", "--list")
     assert "autostash" not in laptop.git("config", "--local", "--list")
-    laptop.git("add", "--all")
-    laptop.git("commit", "--quiet", "-m", "refs")
+    laptop.commit("refs")
     laptop.deliver(START)
     laptop.deliver(END)
     assert laptop.git("status", "--short") == ""
 
 
-def test_it_asks_once_on_a_terminal_and_says_who_can_read(laptop: Project) -> None:
-    shown, code = laptop.on_terminal("init", "--git-only", answers=["y"])
+@pytest.mark.parametrize(("answer", "carry"), [("y", "refs"), ("n", "tree")])
+def test_it_asks_once_on_a_terminal_and_says_who_can_read(laptop: Project, answer: str, carry: str) -> None:
+    shown, code = laptop.on_terminal("init", "--git-only", answers=[answer])
     assert code == 0
     assert "Everybody who can read origin can then read what is" in shown
     assert "Send the ledgers of this clone to origin" in shown
-    assert settings(laptop)["carry"] == "refs"
-    again, _ = laptop.on_terminal("init", "--git-only")
-    assert "Send the ledgers" not in again
-
-
-def test_who_declines_is_not_asked_again(laptop: Project) -> None:
-    laptop.on_terminal("init", "--git-only", answers=["n"])
-    assert settings(laptop)["carry"] == "tree"
+    assert settings(laptop)["carry"] == carry
     again, _ = laptop.on_terminal("init", "--git-only")
     assert "Send the ledgers" not in again
 
@@ -137,12 +139,10 @@ def test_wrong_options_change_nothing(laptop: Project, options: list[str], code:
 
 
 def test_a_laptops_run_is_resumed_within_two_commands(laptop: Project, tmp_path: Path) -> None:
-    laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    carry_refs(laptop)
     laptop.faber("sync")
-    laptop.git("rm", "--cached", "--quiet", "-r", ".fractary/runs")
-    laptop.write(".gitignore", "state.json\nmetadata.json\n")
-    laptop.git("add", "--all")
-    laptop.git("commit", "--quiet", "-m", "refs")
+    ignore_states(laptop)
+    laptop.commit("refs")
     laptop.git("push", "--quiet", "origin", "feat/258")
     desktop = laptop.clone(tmp_path / "desktop", "desktop")
     desktop.git("checkout", "--quiet", "feat/258")
@@ -165,14 +165,12 @@ def test_uninstall_withdraws_the_consent(laptop: Project) -> None:
 
 def test_a_branch_older_than_the_switch_gets_no_ledger(laptop: Project) -> None:
     laptop.git("branch", "older")
-    laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
-    laptop.git("add", "--all")
-    laptop.git("commit", "--quiet", "-m", "refs")
+    carry_refs(laptop)
+    laptop.commit("refs")
     laptop.git("checkout", "--quiet", "older")
     committed = (laptop.root / LEDGER).read_bytes()
     assert "carry" not in settings(laptop)
-    laptop.deliver(START, session_id="on the older branch")
-    laptop.deliver(END, session_id="on the older branch")
+    work(laptop, "on the older branch")
     assert (laptop.root / LEDGER).read_bytes() == committed
     assert "Git ref: " in laptop.faber("status").stdout
     assert laptop.faber("verify").returncode == 0
@@ -182,11 +180,10 @@ def test_a_branch_older_than_the_switch_gets_no_ledger(laptop: Project) -> None:
 
 
 def test_a_ledger_older_than_the_log_leaves_the_tree(laptop: Project) -> None:
-    laptop.deliver(START, session_id="later")
-    laptop.deliver(END, session_id="later")
+    work(laptop, "later")
     laptop.git("checkout", "--quiet", "--", LEDGER)
-    done = laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
-    assert " stays: " not in done.stderr
+    said = carry_refs(laptop)
+    assert " stays: " not in said
     assert not (laptop.root / LEDGER).exists()
     assert laptop.faber("verify").returncode == 0
     assert "ledger.db" not in laptop.faber("doctor").stdout
@@ -198,25 +195,22 @@ def test_a_ledger_that_the_log_refuses_stays(laptop: Project) -> None:
             "INSERT INTO event SELECT seq + 1, replace(id, '0', '1'), type, version, at, writer, session_id, client,"
             " hash, salt, payload, payload_hash, randomblob(32) FROM event ORDER BY seq DESC LIMIT 1"
         )
-    done = laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
-    assert f"{LEDGER} stays: the log lacks something of it, as `faber-ledger verify` says" in done.stderr
+    said = carry_refs(laptop)
+    assert f"{LEDGER} stays: the log lacks something of it, as `faber-ledger verify` says" in said
     assert "did not enter the log" in laptop.faber("verify").stdout
 
 
 def test_a_ledger_that_is_staged_leaves_the_index(laptop: Project) -> None:
-    laptop.deliver(START, session_id="staged")
-    laptop.deliver(END, session_id="staged")
+    work(laptop, "staged")
     laptop.git("add", LEDGER)
-    laptop.deliver(START, session_id="not staged")
-    laptop.deliver(END, session_id="not staged")
-    done = laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
-    assert done.returncode == 0, done.stderr
+    work(laptop, "not staged")
+    carry_refs(laptop)
     assert LEDGER not in laptop.git("ls-files")
 
 
 def test_a_switch_back_leaves_a_ledger_of_a_newer_program(laptop: Project) -> None:
     content = (laptop.root / LEDGER).read_bytes()
-    laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    carry_refs(laptop)
     (laptop.root / LEDGER).write_bytes(content)
     with sqlite3.connect(laptop.root / LEDGER) as ledger:
         ledger.execute("PRAGMA user_version = 99")
@@ -236,9 +230,8 @@ def test_init_reports_before_it_says_that_nobody_answers(laptop: Project) -> Non
 
 
 def test_a_project_that_ignores_states_switches_back(laptop: Project) -> None:
-    laptop.git("rm", "--cached", "--quiet", "-r", ".fractary/runs")
-    laptop.write(".gitignore", "state.json\nmetadata.json\n")
-    laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    ignore_states(laptop)
+    carry_refs(laptop)
     done = laptop.faber("init", "--git-only", "--carry", "tree")
     assert done.returncode == 0, done.stderr
     assert "note: git ignores state.json: only the ledger travels" in done.stderr
@@ -292,14 +285,12 @@ def test_a_pull_of_the_switch_is_resolved_without_the_ledger(
     desktop.git("checkout", "--quiet", "feat/258")
     desktop.faber("init", "--git-only")
     desktop.faber("run", "resume", RUN)
-    desktop.deliver(START, session_id="at the desktop")
-    desktop.deliver(END, session_id="at the desktop")
+    work(desktop, "at the desktop")
     if is_committed:
         desktop.git("commit", "--quiet", "--all", "-m", "at the desktop")
     laptop.deliver(START, session_id="at the laptop")
-    laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
-    laptop.git("add", "--all")
-    laptop.git("commit", "--quiet", "-m", "refs")
+    carry_refs(laptop)
+    laptop.commit("refs")
     laptop.git("push", "--quiet", "origin", "feat/258")
     pulled = desktop.git("pull", "--quiet", "--no-rebase", "origin", "feat/258", code=1 if is_committed else 0)
     assert LEDGER in desktop.git("ls-files", "--unmerged", "-t"), pulled
@@ -323,12 +314,10 @@ def test_a_pull_of_the_switch_is_resolved_without_the_ledger(
 @pytest.fixture
 def desktop(laptop: Project, tmp_path: Path) -> Project:
     """Another clone of a project whose run is in a ref alone; it has not agreed to git refs, and names no run."""
-    laptop.git("rm", "--cached", "--quiet", "-r", ".fractary/runs")
-    laptop.write(".gitignore", "state.json\nmetadata.json\n")
-    laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    ignore_states(laptop)
+    carry_refs(laptop)
     laptop.faber("sync")
-    laptop.git("add", "--all")
-    laptop.git("commit", "--quiet", "-m", "refs")
+    laptop.commit("refs")
     laptop.git("push", "--quiet", "origin", "feat/258")
     root = tmp_path / "desktop"
     laptop.git("clone", "--quiet", "--branch", "feat/258", str(tmp_path / "remote.git"), str(root))
@@ -340,7 +329,7 @@ def test_status_of_a_clone_without_a_run_asks_the_remote(desktop: Project) -> No
     assert done.returncode == 10
     assert "`faber-ledger init --carry refs --fetch` lets it fetch them" in done.stderr
     assert "git pull" not in done.stderr
-    desktop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    carry_refs(desktop)
     done = desktop.faber("status")
     assert done.returncode == 10
     said = "this clone has no run; origin has 1, 1 of which is at work on this branch: `faber-ledger run resume "
@@ -364,7 +353,7 @@ def test_the_first_start_of_a_clone_names_the_option_once(desktop: Project) -> N
 
 
 def test_a_clone_that_has_agreed_is_told_nothing(desktop: Project) -> None:
-    desktop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    carry_refs(desktop)
     assert desktop.deliver(START).message is None
 
 
@@ -372,7 +361,7 @@ def test_resume_finds_a_run_of_a_work_item_at_the_remote(desktop: Project) -> No
     for words in (["--work-id", "258"], [RUN]):
         done = desktop.faber("run", "resume", *words)
         assert (done.returncode, "`faber-ledger init --carry refs --fetch` lets it fetch" in done.stderr) == (10, True)
-    desktop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    carry_refs(desktop)
     done = desktop.faber("run", "resume", "--work-id", "259")
     assert (done.returncode, done.stderr.count("`faber-ledger run list --remote` shows")) == (10, 1)
     done = desktop.faber("run", "resume", "--work-id", "258")
@@ -380,8 +369,7 @@ def test_resume_finds_a_run_of_a_work_item_at_the_remote(desktop: Project) -> No
 
 
 def test_what_init_says_of_refs_is_true_of_refs(laptop: Project) -> None:
-    laptop.git("rm", "--cached", "--quiet", "-r", ".fractary/runs")
-    laptop.write(".gitignore", "state.json\n")
+    ignore_states(laptop)
     done = laptop.faber("init", "--git-only", "--carry", "refs", env={"CI": None})
     assert "removed    this clone's git config: merge.faber-ledger.name" in done.stdout
     assert "summaries of compactions are recorded and sent, secrets masked" in done.stdout
@@ -393,26 +381,10 @@ def test_what_init_says_of_refs_is_true_of_refs(laptop: Project) -> None:
 
 
 def test_a_started_run_leaves_nothing_for_git(laptop: Project) -> None:
-    laptop.git("rm", "--cached", "--quiet", "-r", ".fractary/runs")
-    laptop.write(".gitignore", "state.json\n")
-    laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
-    laptop.git("add", "--all")
-    laptop.git("commit", "--quiet", "-m", "refs")
+    ignore_states(laptop)
+    carry_refs(laptop)
+    laptop.commit("refs")
     started = laptop.faber("run", "start", "--work-id", "9", "--run-id", "issue-9", "--yes")
     assert "  Ledger: in this clone; a git ref takes it along" in started.stdout
     assert (laptop.root / ".fractary/runs/issue-9/metadata.json").exists()
     assert laptop.git("status", "--short") == ""
-
-
-def test_a_remote_with_another_url_gets_nothing(laptop: Project, tmp_path: Path) -> None:
-    """What a fork's set-up does: the name stays, and leads elsewhere."""
-    laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
-    laptop.git("init", "--quiet", "--bare", str(tmp_path / "fork.git"))
-    laptop.git("remote", "set-url", "origin", str(tmp_path / "fork.git"))
-    done = laptop.faber("sync")
-    assert (done.returncode, "is not the one that this clone has agreed to" in done.stderr) == (13, True), done.stderr
-    assert "is not the one that this clone has agreed to" in laptop.faber("status").stdout
-    assert remote_refs(laptop) == []
-    laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
-    assert laptop.faber("sync").returncode == 0
-    assert remote_refs(laptop) == [REF]

@@ -28,8 +28,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     project.root.mkdir()
     project.git("init", "--quiet", "--initial-branch=main")
     assert project.faber("init").returncode == 0
-    project.git("add", "--all")
-    project.git("commit", "--quiet", "-m", "Set up")
+    project.commit("Set up")
     project.git("clone", "--quiet", "--bare", ".", str(tmp_path / "site.git"))
     project.git("remote", "add", "origin", str(tmp_path / "site.git"))
     project.git("fetch", "--quiet")
@@ -46,11 +45,6 @@ def faber_starts(project: Project, **state: object) -> None:
     project.active_path.parent.mkdir(parents=True, exist_ok=True)
     project.active_path.write_text(f"{RUN}\n")
     project.write("code.py", "x = 1\n")
-
-
-def commit(project: Project, message: str = "Work") -> None:
-    project.git("add", "--all")
-    project.git("commit", "--quiet", "-m", message)
 
 
 def committed(project: Project, folder: Path, ref: str = "HEAD") -> list[dict[str, object]]:
@@ -73,9 +67,9 @@ def test_a_run_within_one_client_session_is_whole_in_git_and_leaves_a_clean_tree
     project: Project, tmp_path: Path
 ) -> None:
     faber_starts(project)
-    commit(project, "Build")
+    project.commit("Build")
     project.change_state(status="completed", completed_at=utc_text(now()), current_phase="release")
-    commit(project, "Complete")
+    project.commit("Complete")
     project.git("push", "--quiet", "origin", BRANCH)
     events = committed(project, tmp_path, f"origin/{BRANCH}")
     assert types(events) == ["run_adopted", "session_started", "session_ended"]
@@ -94,22 +88,20 @@ def test_a_run_within_one_client_session_is_whole_in_git_and_leaves_a_clean_tree
 
 def test_a_commit_of_a_named_path_and_one_of_nothing_get_no_file_of_a_run(project: Project) -> None:
     faber_starts(project)
-    commit(project)
+    project.commit()
     project.deliver(PRE, client="me", pid="7")
     project.write("code.py", "x = 2\n")
     project.git("commit", "--quiet", "-m", "One file", "code.py")
     assert project.git("show", "--name-only", "--format=").split() == ["code.py"]
     project.git("commit", "--quiet", "--allow-empty", "-m", "Nothing")
     assert project.git("show", "--name-only", "--format=") == ""
-    project.write("code.py", "x = 3\n")
-    project.git("add", "code.py")
-    project.git("commit", "--quiet", "-m", "Code")
+    project.commit_file("code.py", "x = 3\n", "Code")
     assert f".fractary/runs/{RUN}/ledger.db" in project.git("show", "--name-only", "--format=").split()
 
 
 def test_a_run_that_a_commit_removes_does_not_come_back_with_it(project: Project) -> None:
     faber_starts(project)
-    commit(project)
+    project.commit()
     project.git("rm", "-rq", "--cached", ".fractary/runs")
     project.git("commit", "--quiet", "-m", "Remove the run")
     assert ".fractary/runs" not in project.git("ls-files")
@@ -117,12 +109,10 @@ def test_a_run_that_a_commit_removes_does_not_come_back_with_it(project: Project
 
 def test_no_commit_is_stopped_by_what_is_wrong_with_a_run(project: Project) -> None:
     faber_starts(project)
-    commit(project)
+    project.commit()
     Path(Run(str(project.root), RUN, str(project.run)).log_path).write_bytes(b"no log")
     project.state_path.write_text("{")
-    project.write("code.py", "x = 2\n")
-    project.git("add", "code.py")
-    project.git("commit", "--quiet", "-m", "Code")
+    project.commit_file("code.py", "x = 2\n", "Code")
     assert "code.py" in project.git("show", "--name-only", "--format=").split()
 
 
@@ -132,7 +122,7 @@ def test_who_works_alone_on_main_goes_on_in_a_new_clone_and_a_colleague_there_do
     project.run.mkdir(parents=True)
     project.put_state(usual_state(RUN))
     project.active_path.write_text(f"{RUN}\n")
-    commit(project)
+    project.commit()
     project.git("push", "--quiet", "origin", "main")
     project.git("clone", "--quiet", str(tmp_path / "site.git"), str(tmp_path / "desktop"))
     desktop = Project(tmp_path / "desktop", RUN, "desktop")
@@ -168,16 +158,16 @@ def test_init_can_be_told_to_install_no_hook(tmp_path: Path) -> None:
 
 def test_a_fix_on_another_branch_has_no_file_of_the_run(project: Project) -> None:
     faber_starts(project)
-    commit(project)
+    project.commit()
     project.git("checkout", "--quiet", "-b", "hotfix", "main")
     project.write("fix.py", "y = 1\n")
-    commit(project, "Fix")
+    project.commit("Fix")
     assert project.git("show", "--name-only", "--format=").split() == ["fix.py"]
 
 
 def test_the_first_commit_has_the_open_session_of_the_client(project: Project, tmp_path: Path) -> None:
     faber_starts(project)
-    commit(project)
+    project.commit()
     assert types(committed(project, tmp_path)) == ["run_adopted", "session_started"]
     assert project.git("status", "--porcelain") == ""
     project.deliver(PRE, client="me", pid="7")

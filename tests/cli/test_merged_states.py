@@ -177,8 +177,7 @@ def bring(clone: Clone, way: str, *, code: int) -> str:
 
 def finish(clone: Clone, way: str) -> None:
     if way == "stash pop":
-        clone.git("add", "-A")
-        clone.git("commit", "-qm", "popped", "--allow-empty")
+        clone.commit("popped", "--allow-empty")
     else:
         is_empty = way != "merge" and clone.git("diff", "--cached", "--name-only") == ""
         clone.git(way, "--skip" if is_empty else "--continue")

@@ -35,29 +35,13 @@ def project(tmp_path: Path) -> Project:
 def prepare(folder: Path) -> None:
     made = Project.made(folder / "p")
     assert made.faber("init", "--git-only").returncode == 0
-    made.git("add", "-A")
-    made.git("commit", "--quiet", "-m", "Set up")
+    made.commit("Set up")
     made.deliver("SessionStart.startup.print")
     assert made.faber("note", "add", f"the customer is {SECRET}, says Ada").returncode == 0
 
 
 def note_id(project: Project, text: str = SECRET) -> str:
     return next(one["id"] for one in project.events if text in json.dumps(one["event"], ensure_ascii=False))
-
-
-def redact(project: Project, *arguments: str, code: int = 0) -> str:
-    done = project.faber("redact", *arguments, "--yes")
-    assert done.returncode == code, done.stderr + done.stdout
-    return done.stdout + done.stderr
-
-
-def holders(folder: Path, text: str = SECRET) -> list[str]:
-    return files_with(folder, text)
-
-
-def assert_sound(project: Project, code: int = 0) -> None:
-    done = project.faber("verify", project.run_id)
-    assert done.returncode == code, done.stdout
 
 
 def test_a_redacted_note_is_in_no_file_of_the_clone(project: Project, tmp_path: Path) -> None:
@@ -74,21 +58,21 @@ def test_a_redacted_note_is_in_no_file_of_the_clone(project: Project, tmp_path: 
     aside.write_text(json.dumps({"delivery": delivery, "kept": 1}))
     project.log_path.parent.mkdir(parents=True, exist_ok=True)
     project.log_path.write_text(f"2026-01-05T14:30:22Z SessionStart the customer is {SECRET}, says Ada: failed\nkept\n")
-    assert len(holders(project.root)) > 8
-    output = redact(project, note_id(project), "--reason", "a password")
-    assert holders(project.root) == []
+    assert len(files_with(project.root, SECRET)) > 8
+    output = project.redact(note_id(project), "--reason", "a password")
+    assert files_with(project.root, SECRET) == []
     assert SECRET not in output
     assert json.loads(aside.read_text()) == {"delivery": '{"summary": "[redacted]"}', "kept": 1}
     assert project.log_lines == ["2026-01-05T14:30:22Z SessionStart [redacted]: failed", "kept"]
     project.assert_projected()
-    assert_sound(project)
+    project.said("verify", project.run_id)
 
 
 def test_an_event_of_the_same_step_is_not_named(project: Project) -> None:
     project.change_state(current_step="implement")
     for text in ("the customer is Ada", "drop the cache"):
         assert project.faber("note", "add", text).returncode == 0
-    assert "also in other events" not in redact(project, note_id(project, "the customer is Ada"))
+    assert "also in other events" not in project.redact(note_id(project, "the customer is Ada"))
 
 
 def test_a_waiting_delivery_is_recorded_first_and_named_if_it_has_the_text(project: Project) -> None:
@@ -99,22 +83,22 @@ def test_a_waiting_delivery_is_recorded_first_and_named_if_it_has_the_text(proje
     assert project.faber("init", "--summaries").returncode == 0
     delivery = json.dumps({"trigger": "auto", "compact_summary": text})
     leave(run, "PostCompact", delivery.encode())
-    output = redact(project, note)
+    output = project.redact(note)
     assert waiting(project) == []
     (recorded,) = [one for one in project.events if one["event"]["type"] == "compaction_completed"]
     named = next(line for line in output.splitlines() if "the same text is also in other events" in line)
     assert recorded["id"] in named
-    redact(project, recorded["id"])
-    redact(project, note_id(project))
-    assert holders(project.root) == []
+    project.redact(recorded["id"])
+    project.redact(note_id(project))
+    assert files_with(project.root, SECRET) == []
     project.assert_projected()
-    assert_sound(project)
+    project.said("verify", project.run_id)
 
 
 def test_every_reader_says_redacted_and_none_fails(project: Project, tmp_path: Path) -> None:
     for one in project.events:
         if one["event"]["type"] != "run_adopted":
-            redact(project, one["id"])
+            project.redact(one["id"])
     for arguments in (
         ["log"],
         ["show", "2"],
@@ -139,27 +123,26 @@ def test_every_reader_says_redacted_and_none_fails(project: Project, tmp_path: P
 
 
 def test_gits_cache_of_ledgers_as_text_goes_too(project: Project) -> None:
-    project.git("add", "-A")
-    project.git("commit", "--quiet", "-m", "With a secret")
+    project.commit("With a secret")
     project.git(*SHOW_CACHED)
     name = note_id(project)
-    output = redact(project, name)
+    output = project.redact(name)
     assert f"removed: {TEXT_CACHE}, git's cache of ledgers as text" in output
     assert project.git("for-each-ref", "refs/notes") == ""
-    assert not any(TEXT_CACHE in path for path in holders(project.root / ".git", TEXT_CACHE))
+    assert not any(TEXT_CACHE in path for path in files_with(project.root / ".git", TEXT_CACHE))
     verified = project.faber("verify", "--git").stdout
     assert "still holds the payload of 1 event redacted by now\n" in verified
     project.git(*SHOW_CACHED)  # git's history still has it, so it is in the cache again
     verified = project.faber("verify", "--git").stdout
     assert f"redacted by now, and so does {TEXT_CACHE}, git's cache of ledgers as text\n" in verified
-    assert "redacted already" in (again := redact(project, name))
+    assert "redacted already" in (again := project.redact(name))
     assert f"removed: {TEXT_CACHE}" in again
 
 
 def test_a_second_redaction_says_so_and_finishes_what_a_crash_left(project: Project) -> None:
     mirror = project.root / ".git" / "faber-ledger" / "runs" / project.run_id / "log.db"
     name, old = note_id(project), mirror.read_bytes()
-    redact(project, name)
+    project.redact(name)
     count = len(project.events)
     other = project.root / ".git" / "old.db"
     other.write_bytes(old)
@@ -179,11 +162,11 @@ def test_a_second_redaction_says_so_and_finishes_what_a_crash_left(project: Proj
     done = project.faber("verify", project.run_id)
     assert (done.returncode, "not_redacted" in done.stdout) == (20, True)
     assert f"faber-ledger redact {name} --yes" in done.stdout
-    output = redact(project, name)
+    output = project.redact(name)
     assert "redacted already" in output
-    assert holders(project.root) == []
+    assert files_with(project.root, SECRET) == []
     assert len(project.events) == count
-    assert_sound(project)
+    project.said("verify", project.run_id)
 
 
 def test_a_dry_run_and_an_unanswered_question_change_nothing(project: Project) -> None:
@@ -202,19 +185,18 @@ def test_a_dry_run_and_an_unanswered_question_change_nothing(project: Project) -
 
 
 def test_linked_worktrees_lose_it_too(project: Project, tmp_path: Path) -> None:
-    project.git("add", "-A")
-    project.git("commit", "--quiet", "-m", "Work")
+    project.commit()
     other = Project(tmp_path / "w", project.run_id)
     project.git("worktree", "add", "--quiet", str(other.root))
     assert other.faber("note", "add", "written there", "--run-id", project.run_id).returncode == 0
-    assert holders(other.root) != []
-    redact(project, note_id(project))
-    assert holders(other.root) == []
-    assert holders(project.root) == []
+    assert files_with(other.root, SECRET) != []
+    project.redact(note_id(project))
+    assert files_with(other.root, SECRET) == []
+    assert files_with(project.root, SECRET) == []
     assert [one["text"] for one in other.of_type("note_recorded")] == ["[redacted]", "written there"]
     other.assert_projected()
-    assert_sound(other)
-    assert_sound(project)
+    other.said("verify", other.run_id)
+    project.said("verify", project.run_id)
 
 
 # Git, other clones
@@ -222,12 +204,7 @@ def test_linked_worktrees_lose_it_too(project: Project, tmp_path: Path) -> None:
 
 def committed(project: Project, message: str) -> None:
     assert project.faber("seal").returncode == 0
-    project.git("add", "-A")
-    project.git("commit", "--quiet", "--allow-empty", "-m", message)
-
-
-def pulled(project: Project) -> None:
-    project.git("pull", "--quiet", "--no-rebase", "--no-edit")
+    project.commit(message, "--allow-empty")
 
 
 @pytest.fixture
@@ -237,61 +214,57 @@ def other(project: Project, tmp_path: Path) -> Project:
     clone = project.clone(tmp_path / "other", "desktop")
     assert clone.faber("init", "--git-only").returncode == 0
     assert clone.faber("note", "add", "from the other").returncode == 0
-    assert holders(clone.root) != []
+    assert files_with(clone.root, SECRET) != []
     return clone
-
-
-def in_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", path_with_program())
 
 
 def test_another_clone_that_pulls_the_redaction_loses_the_payload_everywhere(
     project: Project, other: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    in_path(monkeypatch)
+    monkeypatch.setenv("PATH", path_with_program())
     name = note_id(project)
-    redact(project, name)
+    project.redact(name)
     committed(project, "Redact")
     committed(other, "Its own work")
-    pulled(other)
+    other.git("pull", "--quiet", "--no-rebase", "--no-edit")
     (other.run / "state.json.broken.backup").write_text(SECRET)
     assert other.faber("seal").returncode == 0
-    (aside,) = holders(other.root)
+    (aside,) = files_with(other.root, SECRET)
     assert aside.endswith(".redacted.rows.jsonl")
     assert other.faber("redact", name, "--yes").returncode == 0  # that of this clone goes through it, too
-    assert holders(other.root) == []
+    assert files_with(other.root, SECRET) == []
     other.assert_projected()
-    assert_sound(other)
+    other.said("verify", other.run_id)
     committed(other, "On")
     project.git("remote", "add", "other", str(other.root))
     project.git("pull", "--quiet", "--no-rebase", "other", "main")
     assert project.faber("project").returncode == 0
-    assert holders(project.root) == []
+    assert files_with(project.root, SECRET) == []
     assert [one["id"] for one in project.events] == [one["id"] for one in other.events]
     project.assert_projected()
 
 
 def test_git_bringing_an_old_ledger_back_does_not_bring_the_payload_back(project: Project) -> None:
     committed(project, "Work")
-    redact(project, note_id(project))
+    project.redact(note_id(project))
     committed(project, "Redact")
     project.git("reset", "--hard", "--quiet", "HEAD~1")
     assert SECRET.encode() in project.ledger_path.read_bytes()
     assert project.faber("project").returncode == 0
-    assert holders(project.root) == []
+    assert files_with(project.root, SECRET) == []
     project.assert_projected()
-    assert_sound(project)
+    project.said("verify", project.run_id)
 
 
 def test_an_import_never_restores_it_and_applies_a_redaction(project: Project) -> None:
     name = note_id(project)
     plain = project.root.parent / "plain.jsonl"
     plain.write_text(project.faber("export").stdout)
-    redact(project, name)
+    project.redact(name)
     taken = project.root.parent / "redacted.jsonl"
     taken.write_text(project.faber("export").stdout)
     assert project.faber("import", str(plain)).returncode == 0
-    assert holders(project.root) == []
+    assert files_with(project.root, SECRET) == []
     shutil.rmtree(project.run)
     shutil.rmtree(project.root / ".git" / "faber-ledger")
     project.run.mkdir()
@@ -300,14 +273,14 @@ def test_an_import_never_restores_it_and_applies_a_redaction(project: Project) -
     both.write_text(plain.read_text() + taken.read_text())
     done = project.faber("import", str(both), "--run-id", project.run_id)
     assert done.returncode == 0, done.stderr
-    assert [path for path in holders(project.root) if "set-aside" not in path] == []  # another writer's
+    assert [path for path in files_with(project.root, SECRET) if "set-aside" not in path] == []  # another writer's
 
 
 def test_a_long_payload_leaves_nothing_in_freed_pages(project: Project) -> None:
     assert project.faber("note", "add", "long: " + "correct-horse-battery " * 90).returncode == 0
-    assert len(holders(project.root, "correct-horse")) >= 2
-    redact(project, note_id(project, "correct-horse"))
-    assert holders(project.root, "correct-horse") == []
+    assert len(files_with(project.root, "correct-horse")) >= 2
+    project.redact(note_id(project, "correct-horse"))
+    assert files_with(project.root, "correct-horse") == []
 
 
 def test_a_writer_takes_its_own_committed_redaction_back_with_an_older_commits_file(project: Project) -> None:
@@ -317,6 +290,8 @@ def test_a_writer_takes_its_own_committed_redaction_back_with_an_older_commits_f
     project.git("commit", "--quiet", "-am", "Redact")
     done = project.faber("redact", name, "--undo")
     assert (done.returncode, "ledger.db from an older commit" in done.stderr) == (10, True), done.stderr
+    assert "no copy of the payload" in done.stderr
+    assert project.faber("redact", name, "--undo", "--dry-run").returncode == 2
     project.git("checkout", "--quiet", "HEAD~1", "--", str(project.ledger_path))
     assert project.faber("redact", name, "--undo").returncode == 0
     assert SECRET.encode() in project.ledger_path.read_bytes()
@@ -324,16 +299,8 @@ def test_a_writer_takes_its_own_committed_redaction_back_with_an_older_commits_f
     project.assert_projected()
 
 
-def test_an_undo_without_a_copy_says_so(project: Project) -> None:
-    name = next(one["id"] for one in project.events if one["event"]["type"] == "note_recorded")
-    assert project.faber("redact", name, "--yes").returncode == 0
-    done = project.faber("redact", name, "--undo")
-    assert (done.returncode, "no copy of the payload" in done.stderr) == (10, True)
-    assert project.faber("redact", name, "--undo", "--dry-run").returncode == 2
-
-
 def test_another_tools_temporary_file_that_has_the_text_is_named_and_kept(project: Project) -> None:
     temporary = project.run / "state.json.tmp"
     temporary.write_text(f"the customer is {SECRET}, says Ada")
-    assert f".fractary/runs/{project.run_id}/state.json.tmp" in redact(project, note_id(project))
+    assert f".fractary/runs/{project.run_id}/state.json.tmp" in project.redact(note_id(project))
     assert SECRET in temporary.read_text()

@@ -39,11 +39,11 @@ def prepare(folder: Path) -> None:
     ann.faber("init", "--git-only")
     ann.deliver(START)
     ann.faber("note", "add", SAID)
-    commit(ann)
+    ann.commit("Work", "--allow-empty")
     bob = ann.clone(folder / "bob", "desktop")
     bob.faber("init", "--git-only")
     bob.faber("note", "add", "bob was here")
-    commit(bob)
+    bob.commit("Work", "--allow-empty")
     pull(ann, bob)
 
 
@@ -53,19 +53,14 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pair:
     return Pair(tmp_path)
 
 
-def commit(project: Project) -> None:
-    project.git("add", "--all")
-    project.git("commit", "--quiet", "--allow-empty", "-m", "Work")
-
-
 def pull(into: Project, other: Project) -> None:
     into.git("pull", "--quiet", "--no-rebase", "--no-edit", str(other.root), "HEAD")
 
 
-def redact(project: Project, *words: str, code: int = 0) -> str:
-    done = project.faber("redact", *words, "--yes")
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout + done.stderr
+def redact_at_bobs(pair: Pair) -> None:
+    pair.bob.redact(pair.note)
+    pair.bob.commit("Work", "--allow-empty")
+    pull(pair.ann, pair.bob)
 
 
 def shown(project: Project) -> str:
@@ -85,10 +80,8 @@ def set_aside(project: Project) -> list[Path]:
 
 
 def test_a_redaction_from_elsewhere_hides_at_once_and_the_next_start_says_how_many_and_by_whom(pair: Pair) -> None:
-    redact(pair.bob, pair.note)
+    redact_at_bobs(pair)
     writer = pair.bob.events[-1]["writer"]
-    commit(pair.bob)
-    pull(pair.ann, pair.bob)
     assert SAID not in pair.ann.faber("log").stdout  # a command that only reads has taken it
     assert start_line(pair.ann).endswith("; redacted events: faber-ledger status")
     assert "1 event was redacted elsewhere" in (line := pair.ann.faber("status").stdout)
@@ -108,9 +101,7 @@ def test_a_redaction_from_elsewhere_hides_at_once_and_the_next_start_says_how_ma
 
 
 def test_what_is_set_aside_is_kept_until_30_days_after_the_start_that_named_it(pair: Pair) -> None:
-    redact(pair.bob, pair.note)
-    commit(pair.bob)
-    pull(pair.ann, pair.bob)
+    redact_at_bobs(pair)
     pair.ann.faber("log")
     (aside,) = set_aside(pair.ann)
     long_ago = time.time() - 31 * 24 * 3600
@@ -124,18 +115,16 @@ def test_what_is_set_aside_is_kept_until_30_days_after_the_start_that_named_it(p
 
 
 def test_an_undo_puts_the_payload_back_in_every_clone(pair: Pair) -> None:
-    redact(pair.bob, pair.note)
-    commit(pair.bob)
-    pull(pair.ann, pair.bob)
+    redact_at_bobs(pair)
     pair.ann.faber("note", "add", "and on")
     assert pair.ann.faber("redact", pair.note, "--undo").returncode == 0
     assert pair.ann.types[-1] == "redaction_undone"
-    commit(pair.ann)
+    pair.ann.commit("Work", "--allow-empty")
     pull(pair.bob, pair.ann)
     for one in (pair.ann, pair.bob):
         assert SAID in shown(one)
         assert one.faber("verify").returncode == 0
-    redact(pair.bob, pair.note)  # of several, the last in the log's order counts
+    pair.bob.redact(pair.note)  # of several, the last in the log's order counts
     assert SAID not in shown(pair.bob)
 
 
@@ -143,26 +132,26 @@ def by_bob(pair: Pair, **said: Any) -> str:
     """Let Bob write a redaction or an undo of Ann's note without the command, as anybody can."""
     (writer,) = {one["writer"] for one in pair.bob.events if "bob was here" in str(one["event"])}
     name = forge(str(pair.bob.ledger_path), said.pop("target", pair.note), writer=writer, **said)
-    commit(pair.bob)
+    pair.bob.commit("Work", "--allow-empty")
     pull(pair.ann, pair.bob)
     pair.ann.faber("note", "add", "and on")
     return name
 
 
 def test_a_writers_own_redaction_cannot_be_undone_elsewhere(pair: Pair) -> None:
-    redact(pair.ann, pair.note)
-    commit(pair.ann)
+    pair.ann.redact(pair.note)
+    pair.ann.commit("Work", "--allow-empty")
     pull(pair.bob, pair.ann)
     pair.bob.faber("note", "add", "and on")
-    redact(pair.bob, pair.note, "--undo", code=2)
+    pair.bob.redact(pair.note, "--undo", code=2)
     by_bob(pair, type="redaction_undone")
     assert SAID not in shown(pair.ann)
 
 
 def test_a_redaction_cannot_be_redacted(pair: Pair) -> None:
-    redact(pair.bob, pair.note)
+    pair.bob.redact(pair.note)
     (redaction,) = [one["id"] for one in pair.bob.events if one["event"]["type"] == "event_redacted"]
-    redact(pair.bob, redaction, code=2)
+    pair.bob.redact(redaction, code=2)
     by_bob(pair, target=redaction)
     assert any(one["id"] == redaction and one["event"].get("event_id") == pair.note for one in pair.ann.events)
     assert SAID not in shown(pair.ann)
@@ -173,18 +162,18 @@ def test_a_ledger_that_never_had_the_event_stays_set_aside(pair: Pair) -> None:
     pair.ann.faber("log")
     (kept,) = set_aside(pair.ann)
     pair.ann.faber("note", "add", "the customer is Swordfish")
-    redact(pair.ann, pair.ann.events[-1]["id"])
+    pair.ann.redact(pair.ann.events[-1]["id"])
     assert kept in set_aside(pair.ann)
 
 
 def test_redact_goes_through_what_is_set_aside(pair: Pair) -> None:
     forge_event(pair.ann.ledger_path, hash=b"\x22" * 32)  # so that the file is set aside whole
     pair.ann.faber("log")
-    redact(pair.bob, pair.note)
-    commit(pair.bob)
+    pair.bob.redact(pair.note)
+    pair.bob.commit("Work", "--allow-empty")
     pair.ann.git("checkout", "--quiet", "--", ".")
     pull(pair.ann, pair.bob)
     pair.ann.faber("note", "add", "and on")
     assert len(set_aside(pair.ann)) == 2
-    redact(pair.ann, pair.note)
+    pair.ann.redact(pair.note)
     assert files_with(pair.ann.root, SAID) == []

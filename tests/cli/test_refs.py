@@ -242,12 +242,7 @@ def put_another(one: CarriedClone, parent: str) -> str:
 
 
 def test_a_ref_that_is_replaced_during_the_fetch_is_read(one: CarriedClone) -> None:
-    two = one.second("two")
-    two.sync()
-    one.sync()
-    two.sync()
-    two.work("by two")
-    two.sync()
+    one.second_at_work()
     one.work("second")
     one.sync(path=path_with_script(one, "fetch", put_another(one, "")))
     assert int(one.origin.git("rev-list", "--count", SENT + RUN)) == 2
@@ -268,11 +263,7 @@ def test_a_faster_clone_is_answered_five_times(one: CarriedClone, times: int, co
 
 @pytest.mark.parametrize("verb", ["ls-remote", "fetch", "fast-import", "push"])
 def test_a_killed_exchange_loses_nothing(one: CarriedClone, verb: str) -> None:
-    one.sync()
-    two = one.second("two")
-    two.sync()
-    two.work("by two")
-    two.sync()
+    one.second_at_work()
     one.work("by one")
     one.sync(code=-9, path=path_with_script(one, verb, 'git "$@"; kill -9 $PPID'))
     one.sync()
@@ -283,11 +274,7 @@ def test_a_killed_exchange_loses_nothing(one: CarriedClone, verb: str) -> None:
 
 @pytest.mark.parametrize("note", [b"", b"{", b"[]", b"\xff", b'{"commit": 1, "log": 2}', b"[" * 100_000])
 def test_a_lost_note_of_what_was_sent_costs_a_comparison(one: CarriedClone, note: bytes) -> None:
-    one.sync()
-    two = one.second("two")
-    two.sync()
-    two.work("by two")
-    two.sync()
+    one.second_at_work()
     (one.private(RUN) / "sent.json").write_bytes(note)
     one.sync()
     assert "by two" in one.clients()
@@ -342,17 +329,7 @@ def test_a_remote_that_refuses_is_said(one: CarriedClone, way: str) -> None:
     assert one.origin.ids() == one.log_ids()
 
 
-def test_a_host_that_denies_forced_pushes_takes_each_sending(one: CarriedClone) -> None:
-    one.origin.git("config", "receive.denyNonFastForwards", "true")
-    one.origin.git("config", "receive.denyDeletes", "true")
-    two = one.second("two")
-    for clone in (one, two, one):
-        clone.work(f"by {clone.root.name}")
-        clone.sync()
-    assert one.origin.ids() == one.log_ids()
-
-
-def test_a_remote_that_is_away_is_noted(one: CarriedClone) -> None:
+def test_a_remote_that_is_away_is_noted_and_later_sent_everything(one: CarriedClone) -> None:
     one.sync()
     one.origin.root.rename(one.root.parent / "away.git")
     sent = len(one.log_ids())
@@ -366,9 +343,13 @@ def test_a_remote_that_is_away_is_noted(one: CarriedClone) -> None:
     assert f"{count} events not sent to origin ({why}" in status
     assert "not sent" in one.start_line()
     assert one.call(str(COMMAND), "run", "list", "--remote").returncode == 13
+    one.add_run("shop-1")
     (one.root.parent / "away.git").rename(one.origin.root)
     one.sync()
     assert "not sent" not in one.faber("status").stdout
+    assert one.origin.has(one)
+    assert one.origin.has(one, "shop-1")
+    assert int(one.origin.git("rev-list", "--count", SENT + RUN)) == 2
 
 
 def test_a_remote_that_is_away_does_not_stop_the_server(one: CarriedClone) -> None:

@@ -26,13 +26,6 @@ from faber_ledger.cli.entry import main
 sync.BACKGROUND_SECONDS = 1
 main()
 """
-ENDED = """
-import os, signal
-from faber_ledger.cli.entry import main
-from faber_ledger.cli.sync import carried
-carried.message_of = lambda *_: os.kill(os.getpid(), signal.SIGALRM)
-main()
-"""
 IMPATIENT = """
 from faber_ledger.cli.entry import main
 from faber_ledger.cli.sync import refs
@@ -142,40 +135,27 @@ def test_the_background_process_asks_nobody(one: CarriedClone) -> None:
     assert not [line for line in lines if line.startswith("askpass") or line == f"SSH_ASKPASS={askpass}"]
 
 
-@pytest.mark.parametrize("place", ["core.sshCommand", "GIT_SSH"])
-def test_the_users_own_ssh_is_used(one: CarriedClone, place: str) -> None:
+@pytest.mark.parametrize("way", ["quoted", "GIT_SSH", "ssh.variant", "GIT_SSH_VARIANT", "variables", "plink"])
+def test_batch_mode_is_added_to_the_users_own_ssh(one: CarriedClone, way: str) -> None:
     asked = one.root.parent / "asked"
-    program = one.root.parent / "my programs/ssh"
+    folder = "my programs" if way in ("quoted", "GIT_SSH") else "programs"
+    program = one.root.parent / folder / ("wrapper" if way in ("ssh.variant", "GIT_SSH_VARIANT", "plink") else "ssh")
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\necho "$@" >> {asked}\nexit 1\n')
-    program.chmod(0o755)
-    one.git("remote", "set-url", "origin", "ssh://host.invalid/project.git")
-    one.record("second")
-    if place == "GIT_SSH":
-        one.end_with("second", GIT_SSH=str(program))
-    else:
-        one.git("config", place, f"'{program}' -i key")
-        one.end("second")
-    wait_until(lambda: asked.exists() and not one.is_sending())
-    assert "-o BatchMode=yes" in asked.read_text().splitlines()[0]
-
-
-@pytest.mark.parametrize("way", ["ssh.variant", "GIT_SSH_VARIANT", "variables", "plink"])
-def test_batch_mode_is_added_to_what_is_ssh(one: CarriedClone, way: str) -> None:
-    asked = one.root.parent / "asked"
-    program = one.root.parent / ("ssh" if way == "variables" else "wrapper")
     program.write_text(f'#!/bin/sh\necho "$KEY" "$@" >> {asked}\nexit 1\n')
     program.chmod(0o755)
     one.git("remote", "set-url", "origin", "ssh://host.invalid/project.git")
-    one.git("config", "core.sshCommand", f"KEY='a b' {program} -i key" if way == "variables" else str(program))
+    commands = {"variables": f"KEY='a b' {program} -i key", "quoted": f"'{program}' -i key"}
+    if way != "GIT_SSH":
+        one.git("config", "core.sshCommand", commands.get(way, str(program)))
     if way in ("ssh.variant", "plink"):
         one.git("config", "ssh.variant", "plink" if way == "plink" else "ssh")
     one.record("second")
-    one.end_with("second", **({"GIT_SSH_VARIANT": "ssh"} if way == "GIT_SSH_VARIANT" else {}))
+    given = {"GIT_SSH_VARIANT": "ssh", "GIT_SSH": str(program)}
+    one.end_with("second", **({way: given[way]} if way in given else {}))
     wait_until(lambda: asked.exists() and not one.is_sending())
     line = asked.read_text().splitlines()[0]
     assert ("-o BatchMode=yes" in line) == (way != "plink")
-    assert line.startswith("a b -i key" if way == "variables" else " ")
+    assert line.startswith({"variables": "a b -i key", "quoted": " -i key"}.get(way, " "))
 
 
 def test_a_password_is_never_asked_for(one: CarriedClone) -> None:
@@ -214,15 +194,6 @@ def test_a_remote_that_hangs_is_given_up_and_said(one: CarriedClone, tmp_path: P
     assert "not sent to origin (no end within 1 s)" in one.faber("status").stdout
     assert [*(tmp_path / "files").iterdir()] == []
     wait_until(lambda: not has_process((tmp_path / "pid").read_text().strip()))
-
-
-def test_an_end_in_the_midst_of_a_run_is_noted(one: CarriedClone) -> None:
-    one.add_run("shop-1")
-    command = [sys.executable, "-c", ENDED, "sync", "--background"]
-    done = subprocess.run(command, cwd=one.root, env=one.environment, check=False, start_new_session=True, timeout=60)
-    assert done.returncode == 13
-    for run_id in (RUN, "shop-1"):
-        assert "no end within 60 s" in (one.private(run_id) / "sent.json").read_text()
 
 
 @pytest.mark.parametrize(
@@ -379,3 +350,5 @@ def test_a_new_password_in_the_url_is_no_other_url(one: CarriedClone) -> None:
     assert "agreed to" not in one.sync(code=13).stderr
     one.git("remote", "set-url", "origin", "https://user:second@other.invalid/project.git")
     assert "agreed to" in one.sync(code=13).stderr
+    one.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    assert "agreed to" not in one.sync(code=13).stderr

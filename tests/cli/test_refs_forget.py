@@ -30,11 +30,7 @@ def test_a_ref_that_was_forgotten_is_sent_by_name_alone(one: CarriedClone) -> No
 
 
 def test_a_forgotten_refs_events_are_fetched_before_and_said(one: CarriedClone) -> None:
-    one.sync()
-    two = one.second("two")
-    two.sync()
-    two.work("by two")
-    two.sync()
+    two = one.second_at_work()
     done = one.call(*one.command("run", "forget", "--remote", RUN))
     assert done.returncode == 1
     count = len(two.log_ids())

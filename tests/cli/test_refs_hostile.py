@@ -306,12 +306,3 @@ def test_a_newer_ledger_is_not_taken_by_a_second_machine(one: CarriedClone) -> N
     two.faber("run", "resume", SHOP, "--yes", code=12)
     two.sync(SHOP, code=12)
     assert not (two.root / f".fractary/runs/{SHOP}").exists()
-
-
-def test_a_state_that_is_here_keeps_its_members(one: CarriedClone) -> None:
-    theirs = {**one.state, "updated_at": "2099-01-01T00:00:00Z", "status": "cancelled"}
-    one.origin.put({"ledger.db": one.origin.content("ledger.db"), "state.json": json.dumps(theirs).encode()})
-    one.work("second")
-    one.sync()
-    assert one.state["status"] == "in_progress"
-    assert one.origin.has(one)

@@ -33,11 +33,7 @@ def plan_at(clone: CarriedClone) -> Any:
 @pytest.fixture
 def one(tmp_path: Path) -> CarriedClone:
     """A clone whose run was sent with its metadata, which git ignores."""
-    clone = CarriedClone.started(tmp_path / "one")
-    clone.git("rm", "--cached", "-rq", ".fractary/runs")
-    (clone.root / ".gitignore").write_text("state.json\nmetadata.json\n")
-    clone.commit("ignored")
-    clone.git("push", "-q", "origin", "main")
+    clone = CarriedClone.started(tmp_path / "one", ignores_state=True)
     put(clone, "first")
     clone.sync()
     return clone

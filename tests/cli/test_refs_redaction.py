@@ -63,18 +63,6 @@ def note_id(project: Project, text: str = SECRET) -> str:
     return next(one["id"] for one in project.recorded if text in json.dumps(one["event"], ensure_ascii=False))
 
 
-def redact(project: Project, *words: str, code: int = 0) -> str:
-    done = project.faber("redact", *words, "--yes")
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout + done.stderr
-
-
-def verify(project: Project, code: int = 0) -> str:
-    done = project.faber("verify", "--git")
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout
-
-
 def payloads_reached(project: Project, *where: str) -> set[str]:
     """Return which of the secrets the refs of a repository reach, in any object."""
     objects = project.git(*where, "rev-list", "--all", "--objects", "--no-object-names").splitlines()
@@ -104,7 +92,7 @@ def test_the_ref_becomes_one_commit_and_no_ref_reaches_the_payload(team: Team) -
     sync(team.bob)
     sync(team.ann)  # so that Ann has a ref that she sent and one that she fetched
     assert payloads_reached(team.ann) == payloads_reached(team.ann, *AT_REMOTE) == {SECRET, OTHER}
-    said = redact(team.ann, note_id(team.ann), "--reason", "a customer")
+    said = team.ann.redact(note_id(team.ann), "--reason", "a customer")
     assert "  replaced: the run's ref at origin, whose host may keep what it had; other clones follow\n" in said
     assert "git still holds" not in said
     assert "warn" not in said
@@ -113,11 +101,11 @@ def test_the_ref_becomes_one_commit_and_no_ref_reaches_the_payload(team: Team) -
 
 
 def test_a_second_redaction_replaces_the_ref_again(team: Team) -> None:
-    redact(team.ann, note_id(team.ann))
+    team.ann.redact(note_id(team.ann))
     add(team.ann, "between")
     sync(team.ann)
     assert commits_at_remote(team.ann) == 2
-    data = json.loads(redact(team.ann, note_id(team.ann, OTHER), "--json"))["data"]
+    data = json.loads(team.ann.redact(note_id(team.ann, OTHER), "--json"))["data"]
     assert data["replaced_at_remote"] is True
     assert commits_at_remote(team.ann) == 1
     assert payloads_reached(team.ann) == payloads_reached(team.ann, *AT_REMOTE) == set()
@@ -127,7 +115,7 @@ def test_a_second_redaction_replaces_the_ref_again(team: Team) -> None:
 def test_other_clones_follow_and_lose_no_unsent_event(team: Team) -> None:
     add(team.bob, "unsent, from Bob")
     unsent = ids(team.bob) - ids(team.ann)
-    redact(team.ann, note_id(team.ann))
+    team.ann.redact(note_id(team.ann))
     for clone in (team.bob, team.cleo, team.ann):
         sync(clone)
     assert unsent <= ids(team.ann) == ids(team.bob) == ids(team.cleo)
@@ -144,15 +132,16 @@ def test_other_clones_follow_and_lose_no_unsent_event(team: Team) -> None:
 
 def test_a_remote_that_is_away_gets_it_by_the_next_sync(team: Team) -> None:
     away = team.remote.rename(team.remote.with_name("away.git"))
-    said = redact(team.ann, note_id(team.ann))
+    said = team.ann.redact(note_id(team.ann))
     assert "origin may still have what was redacted: the exchange with origin failed" in said
     assert f"hint: run `faber-ledger sync {team.ann.run_id}` as soon as it can be reached" in said
     assert "replaced:" not in said
     assert payloads_reached(team.ann) == set()  # the refs here do not wait for the remote
-    assert "note: origin does not answer" in verify(team.ann)
+    assert "note: origin does not answer" in team.ann.said("verify", "--git")
     away.rename(team.remote)
-    assert f"{REF} at origin still reaches the payload of 1 event redacted by now" in verify(team.ann)
-    assert f"hint: run `faber-ledger sync {team.ann.run_id}`, which replaces the ref" in verify(team.ann)
+    found = team.ann.said("verify", "--git")
+    assert f"{REF} at origin still reaches the payload of 1 event redacted by now" in found
+    assert f"hint: run `faber-ledger sync {team.ann.run_id}`, which replaces the ref" in found
     add(team.cleo, "meanwhile")
     sync(team.cleo)
     sync(team.ann)
@@ -172,20 +161,20 @@ def replace_no_ref(team: Team) -> Path:
 
 def test_a_remote_that_replaces_no_ref_is_said_to_keep_it(team: Team) -> None:
     hook = replace_no_ref(team)
-    said = redact(team.ann, note_id(team.ann))
+    said = team.ann.redact(note_id(team.ann))
     assert "origin does not replace the ref, so it keeps what was redacted" in said
     assert "redact the event again once the remote allows that its refs are replaced" in said
     assert "  replaced: " not in said
     sync(team.cleo)
     assert SECRET not in texts(team.cleo)  # the redaction has arrived all the same
     for clone in (team.ann, team.cleo):
-        found = verify(clone)
+        found = clone.said("verify", "--git")
         assert f"note: {REF} at origin still reaches the payload of 1 event redacted by now" in found
         assert f"hint: redact event {note_id_redacted(clone)} again" in found
-    assert f"note: {REF} here still reaches" in verify(team.ann)
-    assert f"note: {FETCHED} here still reaches" in verify(team.cleo)
+    assert f"note: {REF} here still reaches" in team.ann.said("verify", "--git")
+    assert f"note: {FETCHED} here still reaches" in team.cleo.said("verify", "--git")
     hook.unlink()
-    redact(team.ann, note_id_redacted(team.ann))
+    team.ann.redact(note_id_redacted(team.ann))
     assert payloads_reached(team.ann) == payloads_reached(team.ann, *AT_REMOTE) == {OTHER}
 
 
@@ -198,7 +187,7 @@ def test_an_event_that_was_never_sent_leaves_the_ref_alone(team: Team) -> None:
     add(team.ann, "never sent")
     before = at_remote(team.ann, "rev-parse", REF)
     away = team.remote.rename(team.remote.with_name("away.git"))
-    said = redact(team.ann, note_id(team.ann, "never sent"))
+    said = team.ann.redact(note_id(team.ann, "never sent"))
     assert "origin" not in said
     away.rename(team.remote)
     assert at_remote(team.ann, "rev-parse", REF) == before
@@ -210,16 +199,16 @@ def test_what_is_left_in_the_state_asks_for_another_redaction(team: Team) -> Non
     state = {**team.ann.state, "notes": f"the customer is {SECRET}", "updated_at": "2027-01-01T00:00:00Z"}
     team.ann.state_path.write_text(json.dumps(state))
     name = note_id(team.ann)
-    assert "the ref has these files, too: redact the event again after you changed them" in redact(team.ann, name)
+    assert "the ref has these files, too: redact the event again after you changed them" in team.ann.redact(name)
     assert SECRET in payloads_reached(team.ann, *AT_REMOTE)
     team.ann.state_path.write_text(json.dumps({**team.ann.state, "notes": ""}))
-    assert "replaced: the run's ref at origin" in redact(team.ann, name)
+    assert "replaced: the run's ref at origin" in team.ann.redact(name)
     assert payloads_reached(team.ann) == payloads_reached(team.ann, *AT_REMOTE) == {OTHER}
 
 
 def test_an_undo_is_sent_at_once_and_brings_the_payload_back(team: Team) -> None:
     name = note_id(team.ann)
-    redact(team.bob, name)
+    team.bob.redact(name)
     sync(team.ann)
     sync(team.cleo)
     assert SECRET not in texts(team.ann) + texts(team.cleo)
@@ -229,12 +218,12 @@ def test_an_undo_is_sent_at_once_and_brings_the_payload_back(team: Team) -> None
     for clone in (team.bob, team.cleo):
         sync(clone)
         assert SECRET in texts(clone)
-        assert "redacted by now" not in verify(clone)
+        assert "redacted by now" not in clone.said("verify", "--git")
 
 
 def test_an_undo_without_the_remote_is_kept_for_the_next_sync(team: Team) -> None:
     name = note_id(team.ann)
-    redact(team.bob, name)
+    team.bob.redact(name)
     sync(team.ann)
     away = team.remote.rename(team.remote.with_name("away.git"))
     done = team.ann.faber("redact", "--undo", name)
@@ -247,7 +236,7 @@ def test_an_undo_without_the_remote_is_kept_for_the_next_sync(team: Team) -> Non
 
 def test_a_redaction_of_ones_own_is_undone_from_an_older_commit(team: Team) -> None:
     name, before = note_id(team.ann), team.ann.git("rev-parse", REF)
-    redact(team.ann, name)
+    team.ann.redact(name)
     done = team.ann.faber("redact", "--undo", name)
     assert done.returncode == 10
     assert "put .fractary/runs/" in done.stderr
@@ -297,7 +286,7 @@ def test_an_interrupted_redaction_is_due_at_the_remote(team: Team, lock: str) ->
 
 
 def test_a_payload_that_an_older_clone_sends_again_is_removed(team: Team) -> None:
-    redact(team.ann, note_id(team.ann))
+    team.ann.redact(note_id(team.ann))
     at_remote(team.ann, "update-ref", "-d", REF)
     sync(team.bob)
     assert payloads_reached(team.ann, *AT_REMOTE) == {SECRET, OTHER}
@@ -310,7 +299,7 @@ def test_a_payload_that_an_older_clone_sends_again_is_removed(team: Team) -> Non
 @pytest.mark.parametrize("refuses", [False, True])
 def test_a_ref_that_was_rolled_back_is_replaced_again(team: Team, refuses: bool) -> None:
     before = at_remote(team.ann, "rev-parse", REF)
-    redact(team.ann, note_id(team.ann))
+    team.ann.redact(note_id(team.ann))
     at_remote(team.ann, "update-ref", REF, before)
     if refuses:
         replace_no_ref(team)
@@ -321,22 +310,17 @@ def test_a_ref_that_was_rolled_back_is_replaced_again(team: Team, refuses: bool)
     assert SECRET not in texts(team.ann)
 
 
-def test_refs_that_are_left_in_a_project_without_them_are_deleted(team: Team) -> None:
-    assert team.ann.faber("init", "--git-only", "--carry", "tree").returncode == 0
-    said = redact(team.ann, note_id(team.ann))
+@pytest.mark.parametrize("command", [["init", "--git-only", "--carry", "tree"], ["uninstall"]])
+def test_refs_that_are_left_in_a_project_without_them_are_deleted(team: Team, command: list[str]) -> None:
+    name = note_id(team.ann)
+    assert team.ann.faber(*command).returncode == 0
+    said = team.ann.redact(name)
     assert "origin may still have what was redacted: this clone sends no ledgers to it any more" in said
     assert team.ann.git("for-each-ref", REF) == ""
     add(team.ann, "never sent")
-    assert "origin" not in redact(team.ann, note_id(team.ann, "never sent"))
-
-
-def test_a_redaction_after_an_uninstall_names_the_remote(team: Team) -> None:
-    name = note_id(team.ann)
-    assert team.ann.faber("uninstall").returncode == 0
-    said = redact(team.ann, name)
-    assert "origin may still have what was redacted: this clone sends no ledgers to it any more" in said
+    assert "origin" not in team.ann.redact(note_id(team.ann, "never sent"))
     carry_refs(team.ann)
-    assert "  replaced: the run's ref at origin" in redact(team.ann, name)
+    assert "  replaced: the run's ref at origin" in team.ann.redact(name)
     assert payloads_reached(team.ann, *AT_REMOTE) == {OTHER}
 
 
@@ -346,23 +330,23 @@ def test_after_a_switch_the_commits_with_a_ledger_are_named_too(tmp_path: Path) 
     project.git("remote", "add", "origin", f"../{REMOTE}")
     carry_refs(project)
     sync(project)
-    said = redact(project, note_id(project, "it went well"))
+    said = project.redact(note_id(project, "it went well"))
     assert "  replaced: the run's ref at origin" in said
     assert "  git still holds 1 commit with an earlier ledger.db" in said
     add(project, "recorded after that commit")
-    assert "git still holds" not in redact(project, note_id(project, "recorded after that commit"))
-    found = verify(project)
+    assert "git still holds" not in project.redact(note_id(project, "recorded after that commit"))
+    found = project.said("verify", "--git")
     assert "still holds the payload of 1 event redacted by now" in found
     assert f"compared with 1 version in the history of HEAD; 1 version in {REF} here" in found
 
 
 def test_verify_says_that_no_ref_reaches_what_is_redacted(team: Team) -> None:
-    redact(team.ann, note_id(team.ann))
-    found = verify(team.ann)
+    team.ann.redact(note_id(team.ann))
+    found = team.ann.said("verify", "--git")
     assert "note: no ref here or at origin reaches the payload of 1 event redacted by now\n" in found
     assert "those who host a ref may keep objects that nothing reaches" in found
     assert f"compared with 1 version in {REF} here: events unknown" in found
-    assert f"note: {REF} at origin has commits that are not here" in verify(team.bob)
+    assert f"note: {REF} at origin has commits that are not here" in team.bob.said("verify", "--git")
 
 
 def test_verify_misses_an_event_that_only_a_ref_has(team: Team) -> None:
@@ -379,4 +363,4 @@ def test_verify_misses_an_event_that_only_a_ref_has(team: Team) -> None:
     team.ann.ledger_path.write_bytes(output_of(team.ann, "cat-file", "blob", f"{REF}:ledger.db"))  # as the hint says
     assert team.ann.faber("project", team.ann.run_id).returncode == 0
     assert len(team.ann.recorded) == count
-    verify(team.ann)
+    team.ann.said("verify", "--git")

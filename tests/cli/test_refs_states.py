@@ -17,12 +17,7 @@ LATER, LATEST = "2027-01-01T00:00:00Z", "2027-02-01T00:00:00Z"
 @pytest.fixture
 def unsent(tmp_path: Path) -> CarriedClone:
     """A clone with a run whose state git ignores."""
-    clone = CarriedClone.started(tmp_path / "one")
-    clone.git("rm", "--cached", "-rq", ".fractary/runs")
-    (clone.root / ".gitignore").write_text("state.json\nmetadata.json\n")
-    clone.commit("ignored")
-    clone.git("push", "-q", "origin", "main")
-    return clone
+    return CarriedClone.started(tmp_path / "one", ignores_state=True)
 
 
 @pytest.fixture
@@ -42,6 +37,23 @@ def bring(one: CarriedClone, name: str = "two") -> CarriedClone:
 
 def advance(clone: CarriedClone, phase: str = "evaluate", at: str = LATER) -> None:
     clone.change(updated_at=at, current_phase=phase)
+
+
+def put_without(clone: CarriedClone, name: str, **members: Any) -> None:
+    """Change members of the state, remove one, and send it."""
+    state = {**clone.state, **members, "updated_at": LATER}
+    del state[name]
+    clone.put(state)
+    clone.sync()
+
+
+def in_work_tree(clone: CarriedClone) -> CarriedClone:
+    """Go on with the run in a work tree of its own, and take its folder along."""
+    clone.git("worktree", "add", "-q", "--detach", "../tree")
+    tree = CarriedClone(clone.root.parent / "tree")
+    tree.name_run()
+    shutil.move(clone.state_path.parent, tree.state_path.parent)
+    return tree
 
 
 def forget_exchange(clone: CarriedClone) -> None:
@@ -121,17 +133,6 @@ def test_the_next_start_says_what_the_background_has_merged(one: CarriedClone) -
     assert two.state["current_phase"] == "release"
 
 
-def test_a_state_that_git_tracks_is_left_to_git(tmp_path: Path) -> None:
-    one = CarriedClone.started(tmp_path / "one")
-    one.sync()
-    two = one.second("two")
-    two.sync()
-    advance(one)
-    one.sync()
-    assert "than the one here, which git tracks" in two.sync().stderr
-    assert two.state["current_phase"] != "evaluate"
-
-
 def test_a_resumed_run_shows_its_log_at_once(tmp_path: Path) -> None:
     one = CarriedClone.started(tmp_path / "one")
     one.sync()
@@ -146,14 +147,15 @@ def test_a_resumed_run_shows_its_log_at_once(tmp_path: Path) -> None:
     two.faber("verify")
 
 
-def test_a_change_that_was_left_is_merged_once_git_ignores_the_state(tmp_path: Path) -> None:
+def test_a_state_that_git_tracks_is_left_until_git_ignores_it(tmp_path: Path) -> None:
     one = CarriedClone.started(tmp_path / "one")
     one.sync()
     two = one.second("two")
     two.sync()
     advance(one)
     one.sync()
-    two.sync()
+    assert "than the one here, which git tracks" in two.sync().stderr
+    assert two.state["current_phase"] != "evaluate"
     two.git("rm", "--cached", "-q", str(two.state_path))
     (two.root / ".gitignore").write_text("state.json\n")
     two.commit("ignored")
@@ -164,27 +166,17 @@ def test_a_change_that_was_left_is_merged_once_git_ignores_the_state(tmp_path: P
     assert (two.state["current_phase"], two.state["note"], two.state["work_id"]) == ("evaluate", "theirs", "ours")
 
 
-def test_a_change_with_the_same_time_is_sent(one: CarriedClone) -> None:
-    one.change(current_phase="evaluate")
-    assert one.sync().stdout == f"{RUN}: its state sent to origin\n"
-    assert json.loads(one.origin.content("state.json"))["current_phase"] == "evaluate"
-    one.state_path.touch()
-    assert one.sync().stdout == "nothing new at origin of the runs here\n"
-
-
-def test_status_says_that_a_changed_state_is_unsent(one: CarriedClone) -> None:
+@pytest.mark.parametrize("members", [{}, {"updated_at": "2020-01-01T00:00:00Z"}], ids=["same time", "clock behind"])
+def test_a_change_is_unsent_until_it_is_sent_and_taken(one: CarriedClone, members: dict[str, str]) -> None:
+    two = bring(one)
     unsent = "its state.json has changed since: `faber-ledger sync` sends it to origin"
     assert unsent not in one.faber("status").stdout
-    one.change(current_phase="evaluate", updated_at=LATER)
+    one.change(current_phase="evaluate", **members)
     assert unsent in one.faber("status").stdout
-    one.sync()
-    assert unsent not in one.faber("status").stdout
-
-
-def test_a_change_by_a_clock_that_is_behind_is_sent_and_taken(one: CarriedClone) -> None:
-    two = bring(one)
-    one.change(current_phase="evaluate", updated_at="2020-01-01T00:00:00Z")
     assert one.sync().stdout == f"{RUN}: its state sent to origin\n"
+    assert unsent not in one.faber("status").stdout
+    one.state_path.touch()
+    assert one.sync().stdout == "nothing new at origin of the runs here\n"
     two.sync()
     assert two.state["current_phase"] == "evaluate"
 
@@ -228,10 +220,7 @@ def test_a_work_tree_with_an_older_state_takes_the_refs(one: CarriedClone) -> No
 
 @pytest.mark.parametrize("way", ["as sent", "changed since", "as its next session began"])
 def test_a_work_tree_whose_run_the_main_one_sent_undoes_nothing(unsent: CarriedClone, way: str) -> None:
-    unsent.git("worktree", "add", "-q", "--detach", "../tree")
-    tree = CarriedClone(unsent.root.parent / "tree")
-    tree.name_run()
-    shutil.move(unsent.state_path.parent, tree.state_path.parent)
+    tree = in_work_tree(unsent)
     tree.change(estimate="1 day", obsolete=True)
     start = {"hook_event_name": "SessionStart", "source": "startup"}
     tree.deliver("session-start", "at work", **start)
@@ -241,10 +230,7 @@ def test_a_work_tree_whose_run_the_main_one_sent_undoes_nothing(unsent: CarriedC
     if way == "as its next session began":
         tree.deliver("session-start", "next", **start)
     two = bring(unsent)
-    state = {**two.state, "estimate": "3 days", "updated_at": LATER}
-    del state["obsolete"]
-    two.put(state)
-    two.sync()
+    put_without(two, "obsolete", estimate="3 days")
     tree.change(reviewer="dee", updated_at=LATEST)
     assert "both sides" not in tree.sync().stderr
     two.sync()
@@ -259,10 +245,7 @@ def test_a_state_that_nothing_is_noted_of_is_found_in_the_ref(one: CarriedClone)
     one.change(note="kept", gone=True, updated_at="2026-12-01T00:00:00Z")
     one.sync()
     two.sync()
-    state = two.state
-    del state["gone"]
-    two.put({**state, "current_phase": "evaluate", "updated_at": LATER})
-    two.sync()
+    put_without(two, "gone", current_phase="evaluate")
     forget_exchange(one)
     assert "state.json taken from origin (in_progress, evaluate)" in one.sync().stdout
     assert "gone" not in one.state
@@ -286,10 +269,7 @@ def test_a_state_that_project_restored_undoes_nothing(one: CarriedClone, when: s
     one.work("on the laptop")
     one.sync()
     two = bring(one)
-    state = {**two.state, "estimate": 2, "updated_at": LATER}
-    del state["gone"]
-    two.put(state)
-    two.sync()
+    put_without(two, "gone", estimate=2)
     one.state_path.unlink()
     one.sync()
     one.faber("project", RUN)
@@ -299,25 +279,6 @@ def test_a_state_that_project_restored_undoes_nothing(one: CarriedClone, when: s
     two.sync()
     for clone in (one, two):
         assert clone.state["estimate"] == 2
-        assert "gone" not in clone.state
-
-
-def test_a_restored_copy_that_was_not_sent_undoes_nothing(one: CarriedClone) -> None:
-    one.change(estimate=1, gone=True, updated_at="2026-12-01T00:00:00Z")
-    one.sync()
-    one.change(note="ours", updated_at=LATEST)
-    one.work("on the laptop")
-    two = bring(one)
-    state = {**two.state, "estimate": 2, "updated_at": LATER}
-    del state["gone"]
-    two.put(state)
-    two.sync()
-    one.state_path.unlink()
-    one.faber("project", RUN)
-    assert "differ" not in one.sync().stderr
-    two.sync()
-    for clone in (one, two):
-        assert (clone.state["estimate"], clone.state["note"]) == (2, "ours")
         assert "gone" not in clone.state
 
 
@@ -385,15 +346,6 @@ def at_origin(clone: CarriedClone, name: str = "state.json") -> Any:
     return json.loads(clone.origin.content(name))
 
 
-def in_work_tree(clone: CarriedClone) -> CarriedClone:
-    """Go on with the run in a work tree of its own, and take its folder along."""
-    clone.git("worktree", "add", "-q", "--detach", "../tree")
-    tree = CarriedClone(clone.root.parent / "tree")
-    tree.name_run()
-    shutil.move(clone.state_path.parent, tree.state_path.parent)
-    return tree
-
-
 @pytest.mark.parametrize("way", ["work tree", "folder"])
 def test_an_end_is_sent_although_its_folder_is_removed_at_once(one: CarriedClone, way: str) -> None:
     agree(one.root, auto=True)
@@ -419,10 +371,7 @@ def test_a_lost_folders_changes_are_merged_with_theirs(one: CarriedClone) -> Non
     one.change(estimate=1, gone=True, updated_at="2026-12-01T00:00:00Z")
     one.sync()
     two = bring(one)
-    state = {**two.state, "estimate": 2, "updated_at": LATER}
-    del state["gone"]
-    two.put(state)
-    two.sync()
+    put_without(two, "gone", estimate=2)
     tree = in_work_tree(one)
     tree.change(note="of the tree", updated_at=LATEST)
     tree.deliver("session-start", "last", hook_event_name="SessionStart", source="startup")
@@ -439,10 +388,7 @@ def test_a_run_that_is_brought_back_has_what_was_not_sent(one: CarriedClone, way
     one.git("switch", "-q", "-c", "feat/258")
     one.sync()
     two = bring(one)
-    state = {**two.state, "estimate": 2, "updated_at": LATER}
-    del state["gone"]
-    two.put(state)
-    two.sync()
+    put_without(two, "gone", estimate=2)
     one.change(note="not sent")
     (one.state_path.parent / "metadata.json").write_text('{"plan_id": "not sent"}')
     one.work("last")
@@ -453,17 +399,14 @@ def test_a_run_that_is_brought_back_has_what_was_not_sent(one: CarriedClone, way
         one.faber(*(["run", "resume", RUN, "--yes"] if way == "resume" else ["project", RUN]))
     assert one.state["note"] == "not sent"
     assert json.loads((one.state_path.parent / "metadata.json").read_text()) == {"plan_id": "not sent"}
-    one.sync()
+    assert "differ" not in one.sync().stderr
     two.sync()
     for clone in (one, two):
         assert (clone.state["estimate"], clone.state["note"], "gone" in clone.state) == (2, "not sent", False)
 
 
 def test_an_older_commits_state_is_no_change(tmp_path: Path) -> None:
-    one = CarriedClone.started(tmp_path / "one")
-    one.git("rm", "--cached", "-rq", ".fractary/runs")
-    (one.root / ".gitignore").write_text("state.json\nmetadata.json\n")
-    one.commit("ignored")
+    one = CarriedClone.started(tmp_path / "one", ignores_state=True)
     advance(one)
     one.sync()
     one.git("switch", "-q", "--detach", "HEAD~")

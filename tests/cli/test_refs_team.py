@@ -8,7 +8,6 @@ import pytest
 from support.clones import STATE, Clone
 from support.sizes import few, pick
 from team.fabers_order import Way, play
-from team.programs import install
 from team.simulate import report, simulate
 
 if TYPE_CHECKING:
@@ -29,8 +28,7 @@ LOSSES = (
 def test_fabers_order_goes_as_without_the_program(ignores_state: bool, returns_to_main: bool, tmp_path: Path) -> None:
     size = {"issues": pick(2, 8), "developers": pick(3, 4)}
     control, order = [
-        play(tmp_path / str(carry), Way(carry, ignores_state, returns_to_main), install(), **size)
-        for carry in (None, "refs")
+        play(tmp_path / str(carry), Way(carry, ignores_state, returns_to_main), **size) for carry in (None, "refs")
     ]
     assert [(name, order.counts[name]) for name in LOSSES if order.counts[name]] == []
     assert [name for name in HARMS if order.counts[name] > control.counts[name]] == []
@@ -62,7 +60,7 @@ def test_resolve_settles_a_state_that_has_no_ledger_beside_it(tmp_path: Path) ->
 @pytest.mark.parametrize("seed", few([1, 2], 1))
 def test_a_team_works_for_weeks_without_preparing_anything(seed: int, tmp_path: Path) -> None:
     weeks = pick(1, 50) / 50
-    team = simulate(tmp_path / "team", seed, weeks, install(), "refs")
+    team = simulate(tmp_path / "team", seed, weeks, "refs")
     if team.differences:
         pytest.fail(report(team, weeks), pytrace=False)
     assert (team.counts["ends of clients"] > 0, team.counts["not sent yet"]) == (True, 0)

@@ -27,15 +27,6 @@ def project(tmp_path: Path) -> Project:
     return project
 
 
-def started(project: Project, *arguments: str, env: dict[str, str | None] | None = None) -> str:
-    """Start a run and give its id."""
-    done = project.faber("run", "start", *arguments, "--json", env=env)
-    assert done.returncode == 0, done.stderr
-    run_id = json.loads(done.stdout)["data"]["run_id"]
-    assert isinstance(run_id, str)
-    return run_id
-
-
 def state_of(project: Project, run_id: str) -> dict[str, Any]:
     """Read a run's state."""
     state: dict[str, Any] = json.loads((project.root / ".fractary/runs" / run_id / "state.json").read_text())
@@ -43,7 +34,7 @@ def state_of(project: Project, run_id: str) -> dict[str, Any]:
 
 
 def test_a_started_run_has_its_folder_its_state_its_ledger_and_is_the_active_one(project: Project) -> None:
-    run_id = started(project, "--work-id", "258")
+    run_id = project.start_run("258")
     assert MADE_ID.fullmatch(run_id)
     assert (project.root / ".fractary/faber/.active-run-id").read_text() == f"{run_id}\n"
     assert {path.name for path in (project.root / ".fractary/runs" / run_id).iterdir()} == {
@@ -60,14 +51,10 @@ def test_a_started_run_has_its_folder_its_state_its_ledger_and_is_the_active_one
 
 
 def test_options_stand_in_the_state(project: Project) -> None:
-    run_id = started(project, "--run-id", "org/project/R-1", "--target", "the parser", "--plan-id", "plan-9")
+    run_id = "org/project/R-1"
+    project.said("run", "start", "--run-id", run_id, "--target", "the parser", "--plan-id", "plan-9")
     state = state_of(project, run_id)
-    assert (run_id, state["target"], state["plan_id"], state["work_id"]) == (
-        "org/project/R-1",
-        "the parser",
-        "plan-9",
-        None,
-    )
+    assert (state["target"], state["plan_id"], state["work_id"]) == ("the parser", "plan-9", None)
 
 
 @pytest.mark.parametrize("run_id", ["../x", "a/../b", "/etc", "a/b/c/d", ".hidden", "", "a b", "x" * 256, "a\n"])
@@ -99,7 +86,7 @@ def test_a_start_with_an_unknown_workflow_writes_nothing(project: Project) -> No
 
 
 def test_a_run_is_never_started_twice(project: Project) -> None:
-    run_id = started(project, "--work-id", "1")
+    run_id = project.start_run("1")
     before = (project.root / ".fractary/runs" / run_id / "state.json").read_bytes()
     done = project.faber("run", "start", "--work-id", "1", "--run-id", run_id)
     assert done.returncode == 1
@@ -109,7 +96,7 @@ def test_a_run_is_never_started_twice(project: Project) -> None:
 
 def test_a_finished_workflow_is_reported_without_a_question(project: Project) -> None:
     status = "cancelled"
-    first = started(project, "--work-id", "258")
+    first = project.start_run("258")
     set_status(project, first, status)
     done = project.faber("run", "start", "--work-id", "259")
     assert done.returncode == 0
@@ -123,7 +110,7 @@ def set_status(project: Project, run_id: str, status: str) -> None:
 
 
 def test_the_active_run_is_resumed_without_a_warning(project: Project) -> None:
-    run_id = started(project, "--work-id", "258")
+    run_id = project.start_run("258")
     done = project.faber("run", "resume", run_id)
     assert done.returncode == 0
     assert "WARNING" not in done.stdout + done.stderr
@@ -139,9 +126,9 @@ def test_the_active_run_is_resumed_without_a_warning(project: Project) -> None:
     ],
 )
 def test_a_finished_run_is_not_resumed(project: Project, status: str, message: str) -> None:
-    first = started(project, "--work-id", "1")
+    first = project.start_run("1")
     set_status(project, first, status)
-    second = started(project, "--work-id", "2")
+    second = project.start_run("2")
     done = project.faber("run", "resume", first)
     assert (done.returncode, done.stdout.startswith(f"{message}  Work item: 1\n")) == (0, True)
     assert (project.root / ".fractary/faber/.active-run-id").read_text() == f"{second}\n"
@@ -155,7 +142,7 @@ def test_workflow_run_is_start_and_resume(project: Project) -> None:
 
 
 def test_a_start_inside_a_client_opens_its_session_at_once(project: Project) -> None:
-    run_id = started(project, "--work-id", "258", env=dict(IN_CLIENT))
+    run_id = project.start_run("258", **IN_CLIENT)
     sessions = state_of(project, run_id)["sessions"]
     assert sessions["total_sessions"] == 1
     assert sessions["current_session_id"] == sessions["session_history"][0]["session_id"]
@@ -166,8 +153,8 @@ def test_a_start_inside_a_client_opens_its_session_at_once(project: Project) -> 
 
 
 def test_a_client_that_changes_runs_ends_its_session_on_the_one_it_leaves(project: Project) -> None:
-    first = started(project, "--work-id", "258", env=dict(IN_CLIENT))
-    second = started(project, "--work-id", "259", "--yes", env=dict(IN_CLIENT))
+    first = project.start_run("258", **IN_CLIENT)
+    second = project.start_run("259", "--yes", **IN_CLIENT)
     left, taken = state_of(project, first)["sessions"], state_of(project, second)["sessions"]
     assert left["current_session_id"] is None
     assert left["session_history"][0]["end_reason"] == "abandoned"
@@ -176,8 +163,8 @@ def test_a_client_that_changes_runs_ends_its_session_on_the_one_it_leaves(projec
 
 
 def test_the_list_shows_every_run_in_both_layouts_and_filters(project: Project) -> None:
-    started(project, "--work-id", "1", "--run-id", "one")
-    started(project, "--work-id", "2", "--run-id", "org/two", "--yes")
+    project.start_run("1", "--run-id", "one")
+    project.start_run("2", "--run-id", "org/two", "--yes")
     old = project.root / ".fractary/faber/runs/org/project/three"
     old.mkdir(parents=True)
     (old / "state.json").write_text('{"run_id": "org/project/three", "workflow_id": "w", "status": "completed"}')
@@ -192,7 +179,7 @@ def test_the_list_shows_every_run_in_both_layouts_and_filters(project: Project) 
 
 
 def test_an_active_file_that_leads_out_of_the_project_is_named_in_a_note(project: Project) -> None:
-    started(project, "--work-id", "1")
+    project.start_run("1")
     (project.root / ".fractary/faber/.active-run-id").write_text("../x")
     done = project.faber("status")
     assert (done.returncode, done.stderr.count("'../x' is not a run id")) == (0, 1)

@@ -126,8 +126,7 @@ def test_a_seal_begins_no_ledger_of_a_run_that_another_clone_has_started(one: Cl
     folder = one.root / ".fractary/runs/by-a-tool"
     folder.mkdir()
     (folder / "state.json").write_text(json.dumps(usual_state("by-a-tool")))
-    one.git("add", "-A")
-    one.git("commit", "-qm", "a tool's run", "--no-verify")
+    one.commit("a tool's run", "--no-verify")
     two = one.clone("two")
     two.name_run("by-a-tool")
     done = two.call(str(COMMAND), "seal", "by-a-tool")

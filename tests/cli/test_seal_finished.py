@@ -16,8 +16,7 @@ def one(tmp_path: Path) -> Clone:
     clone.record("last")
     clone.end("last")
     clone.put({**before, "status": "completed", "current_phase": "release"})
-    clone.git("add", "-A")
-    clone.git("commit", "-qm", "merged by a line, without the driver", "--no-verify")
+    clone.commit("merged by a line, without the driver", "--no-verify")
     assert clone.faber("verify", RUN).stdout == f"{RUN}: sound\n"
     return clone
 

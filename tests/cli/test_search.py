@@ -134,8 +134,7 @@ def test_runs_of_other_branches_are_read_too(project: Project) -> None:
     assert noted.faber("run", "resume", "older").returncode == 0
     assert noted.faber("note", "add", "elsewhere there is a heron").returncode == 0
     project.git("switch", "--quiet", "-c", "work")
-    project.git("add", "-A")
-    project.git("commit", "--quiet", "-m", "Work")
+    project.commit()
     project.git("switch", "--quiet", "main")
     assert not noted.ledger_path.exists()
     assert kinds(project, "heron") == ["older note"]

@@ -142,8 +142,7 @@ def test_a_source_outside_the_project_is_never_read(project: Project) -> None:
 
 def test_the_content_of_another_clones_load_is_said_to_be_there(project: Project, tmp_path: Path) -> None:
     project.deliver("SessionStart.startup.print")
-    project.git("add", "--all")
-    project.git("commit", "--quiet", "-m", "Work")
+    project.commit()
     other = project.clone(tmp_path / "other", "desktop")
     error = refused(other, "orchestration-protocol", "--content")
     assert f"the load was recorded on {project.hostname}, in another clone" in error

@@ -156,8 +156,7 @@ def test_with_the_plugin_alone_doctor_finds_the_hooks(project: Patient, scope: s
     """(real-client D4)"""
     install_plugin(project, scope)
     run(project, "init")
-    project.git("add", "-A")
-    project.git("commit", "-q", "-m", "Set up")
+    project.commit("Set up")
     project.deliver(START, env=plugin_environment(project))
     data = project.doctor(code=0)
     checks = {one["check"]: one["findings"] for one in data["checks"]}
@@ -238,8 +237,7 @@ def test_a_users_plugin_leaves_no_file_in_a_project_that_was_never_set_up(tmp_pa
     (project.root / ".fractary/faber").mkdir(parents=True)
     (project.root / ".fractary/faber/config.json").write_text("{}")
     project.git("init", "--quiet")
-    project.git("add", "-A")
-    project.git("commit", "--quiet", "-m", "FABER")
+    project.commit("FABER")
     log = project.root / ".fractary/faber/logs/hooks.log"
     for start in (START, "PreCompact.auto.print", "SessionEnd.other.print"):
         assert project.deliver(start, env=plugin_environment(project)).code == 0

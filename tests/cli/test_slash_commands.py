@@ -19,13 +19,7 @@ SKILL_OF = {
 
 
 def init(project: Project, *arguments: str, code: int = 0) -> str:
-    return run(project, "init", "--commands", *arguments, code=code)
-
-
-def run(project: Project, *arguments: str, code: int = 0) -> str:
-    done = project.faber(*arguments)
-    assert done.returncode == code, done.stderr
-    return done.stdout + done.stderr
+    return project.said("init", "--commands", *arguments, code=code)
 
 
 def names(project: Project) -> list[str]:
@@ -78,7 +72,7 @@ def test_a_command_that_the_user_has_changed_is_kept(project: Project, change: b
     file = project.root / FOLDER / "session-load.md"
     file.write_bytes(changed := change % file.read_bytes())
     assert "is there already" in init(project, code=1)
-    assert f"unchanged  {FOLDER}/session-load.md" in run(project, "uninstall")
+    assert f"unchanged  {FOLDER}/session-load.md" in project.said("uninstall")
     assert content(project) == {"session-load": changed}
 
 
@@ -93,7 +87,7 @@ def test_what_another_version_wrote_is_renewed_and_removed(project: Project) -> 
     assert f"changed    {FOLDER}/session-load.md" in init(project)
     assert content(project) == new
     file.write_bytes(older + f"{signed}\n".encode())
-    run(project, "uninstall")
+    project.said("uninstall")
     assert not (project.root / ".claude").exists()
 
 
@@ -109,7 +103,7 @@ def test_a_folder_that_leads_out_of_the_project_is_not_written_to(project: Proje
     init(project)
     link.rename(outside / "moved")
     link.symlink_to(outside / "moved")
-    run(project, "uninstall")
+    project.said("uninstall")
     assert names(project) == sorted(SKILL_OF)
 
 
@@ -119,7 +113,7 @@ def test_a_folder_that_leads_out_of_the_project_is_not_written_to(project: Proje
 def test_uninstall_removes_just_these_and_the_empty_folder(project: Project) -> None:
     init(project)
     mine = project.write(".claude/commands/mine.md", "Mine.\n")
-    run(project, "uninstall")
+    project.said("uninstall")
     assert [path for path in (project.root / ".claude").rglob("*") if path.is_file()] == [mine]
     assert not mine.with_name("fractary-faber").exists()
 
@@ -128,5 +122,5 @@ def test_git_may_have_changed_the_line_ends(project: Project) -> None:
     init(project)
     for file in (project.root / FOLDER).iterdir():
         file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
-    run(project, "uninstall")
+    project.said("uninstall")
     assert not (project.root / ".claude").exists()

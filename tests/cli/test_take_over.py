@@ -24,13 +24,6 @@ def project(tmp_path: Path) -> Project:
     return project
 
 
-def begin(project: Project, work_id: str, *more: str) -> str:
-    """Start a run; return its id."""
-    done = project.faber("run", "start", "--work-id", work_id, "--json", *more)
-    assert done.returncode == 0, done.stderr
-    return str(json.loads(done.stdout)["data"]["run_id"])
-
-
 def finish(project: Project, run_id: str, status: str, started: str) -> None:
     """Give a run a status and a time, as FABER does."""
     path = project.root / ".fractary/runs" / run_id / "state.json"
@@ -66,7 +59,7 @@ def test_of_two_starts_at_once_one_wins_and_the_other_is_warned(project: Project
 
 def test_a_start_leaves_the_worktree_that_another_made_for_the_same_work_item(project: Project) -> None:
     project.git("commit", "--quiet", "--allow-empty", "-m", "First")
-    begin(project, "1")
+    project.start_run("1")
     other = project.root.parent / f"{project.root.name}-issue-2"
     with open(project.root / ".git/faber-ledger/takeover.lock", "a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -91,7 +84,7 @@ def test_a_start_leaves_the_worktree_that_another_made_for_the_same_work_item(pr
 def test_where_nobody_can_answer_the_warning_names_the_options(project: Project) -> None:
     """(spec-and-session-end remark 1)"""
     project.git("commit", "--quiet", "--allow-empty", "-m", "First")
-    first = begin(project, "1")
+    first = project.start_run("1")
     done = project.faber("run", "start", "--work-id", "2")
     named = "Add --worktree to create that worktree and start there, or --yes to take over this one.\n"
     assert (done.returncode, named in done.stdout, "Enter w" in done.stdout) == (1, True, False)
@@ -108,7 +101,7 @@ def test_where_nobody_can_answer_the_warning_names_the_options(project: Project)
 
 
 def test_a_start_that_cannot_write_the_active_file_leaves_no_run(project: Project) -> None:
-    first = begin(project, "1")
+    first = project.start_run("1")
     before = project.active_path.stat().st_mtime_ns
     mirrors = sorted(path.name for path in (project.root / ".git/faber-ledger/runs").iterdir())
     folder = project.active_path.parent
@@ -132,8 +125,8 @@ def test_a_start_that_cannot_write_the_active_file_leaves_no_run(project: Projec
 @pytest.fixture
 def several(project: Project) -> tuple[Project, str, str, str]:
     """Return a project with two runs of work item 258, one of 259, which is active."""
-    older, newer = begin(project, "258"), begin(project, "258", "--yes")
-    active = begin(project, "259", "--yes")
+    older, newer = project.start_run("258"), project.start_run("258", "--yes")
+    active = project.start_run("259", "--yes")
     finish(project, older, "completed", "2026-01-05T10:00:00Z")
     finish(project, newer, "cancelled", "2026-01-06T10:00:00Z")
     return project, older, newer, active
@@ -151,7 +144,7 @@ def test_a_work_item_means_its_newest_run_at_work_else_its_newest(several: tuple
 
 
 def test_a_work_item_without_a_run_is_an_error(project: Project) -> None:
-    begin(project, "258")
+    project.start_run("258")
     done = project.faber("session-load", "--work-id", "25")
     assert done.returncode == 1
     assert "no run here has the work item 25" in done.stderr
@@ -172,7 +165,7 @@ def test_a_work_item_is_resumed(several: tuple[Project, str, str, str]) -> None:
 def test_on_another_branch_the_active_run_is_only_named(project: Project) -> None:
     """Row 31: a developer who begins the next issue on its own branch is not asked about the last one."""
     project.git("checkout", "--quiet", "-b", "feature/1")
-    first = begin(project, "1")
+    first = project.start_run("1")
     project.git("checkout", "--quiet", "-b", "feature/2")
     done = project.faber("run", "start", "--work-id", "2")
     assert (done.returncode, WARNING in done.stdout) == (0, False), done.stderr
@@ -193,7 +186,7 @@ def test_on_another_branch_the_active_run_is_only_named(project: Project) -> Non
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_every_command_finds_the_run_that_a_scan_finds(project: Project, command: list[str], is_named: bool) -> None:
-    run_id = begin(project, "1")
+    run_id = project.start_run("1")
     project.active_path.unlink()
     done = project.faber(*command)
     assert f"✓ Auto-detected active workflow: {run_id}" in done.stdout + done.stderr

@@ -42,9 +42,7 @@ def colleague(tmp_path_factory: pytest.TempPathFactory) -> Project:
         at = Project(laptop.root, RUN, machine)
         at.deliver("SessionStart.startup.print", client=f"client-{number}")
         if path:
-            at.write(path, "print()\n")
-            at.git("add", path)
-            at.git("commit", "--quiet", "-m", f"Write {path}")
+            at.commit_file(path, "print()\n", f"Write {path}")
         at.deliver("SessionEnd.other.print", client=f"client-{number}")
     laptop.write("specs/258.md", "# Shared lists\n\nTwo phones show one list.\n")
     for count, event in enumerate(EVENTS, 1):
@@ -58,8 +56,7 @@ def colleague(tmp_path_factory: pytest.TempPathFactory) -> Project:
         assert laptop.faber("note", "add", *note).returncode == 0
     laptop.change_state(phases={phase: {"status": "completed"} for phase in PHASES}, current_phase="release")
     assert laptop.faber("run", "finish").returncode == 0
-    laptop.git("add", "--all")
-    laptop.git("commit", "--quiet", "-m", "Finish")
+    laptop.commit("Finish")
     laptop.git("switch", "--quiet", "main")
     laptop.git("merge", "--quiet", "--squash", BRANCH)
     laptop.git("commit", "--quiet", "-m", "Share lists (#261)")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,12 +22,6 @@ def project(tmp_path: Path) -> Project:
     return project
 
 
-def start(project: Project, work_id: str) -> str:
-    done = project.faber("run", "start", "--work-id", work_id, "--yes", "--json")
-    assert done.returncode == 0, done.stderr
-    return str(json.loads(done.stdout)["data"]["run_id"])
-
-
 def test_without_any_run_the_command_that_starts_one_is_named(project: Project) -> None:
     """(spec-and-session-end remark 9)"""
     for command in [["status"], ["log"], ["replay"], ["verify"], ["export"], ["project"], ["note", "add", "text"]]:
@@ -42,7 +35,7 @@ RUN_COMMANDS = ["status", "log", "replay", "verify", "export", "project", "seal"
 
 @pytest.mark.parametrize("command", [*RUN_COMMANDS, "timeline --output -"])
 def test_a_run_is_named_by_its_id_or_its_work_item(project: Project, command: str) -> None:
-    first, second = start(project, "258"), start(project, "259")
+    first, second = project.start_run("258", "--yes"), project.start_run("259", "--yes")
     for words in ([first], ["--run-id", first], ["--work-id", "258"]):
         done = project.faber(*command.split(), *words)
         assert done.returncode == 0, done.stderr
@@ -59,7 +52,7 @@ def test_a_run_is_named_by_its_id_or_its_work_item(project: Project, command: st
     [("show 1", 0), ("redact 1 --dry-run", 0), ("search manual", 0), ("resolve", 0), ("run forget", 1)],
 )
 def test_every_command_about_a_run_takes_its_work_item(project: Project, command: str, code: int) -> None:
-    first, second = start(project, "258"), start(project, "259")
+    first, second = project.start_run("258", "--yes"), project.start_run("259", "--yes")
     for words in (["--run-id", first], ["--work-id", "258"]):
         done = project.faber(*command.split(), *words)
         assert done.returncode == code, done.stderr
@@ -69,7 +62,7 @@ def test_every_command_about_a_run_takes_its_work_item(project: Project, command
 
 def test_every_command_says_that_a_prefix_is_ambiguous(project: Project) -> None:
     """(spec-and-session-end 14)"""
-    runs = sorted([start(project, "258"), start(project, "259")])
+    runs = sorted([project.start_run("258", "--yes"), project.start_run("259", "--yes")])
     for command, code in [
         (["session-save", "--run-id"], 1),
         (["session-load", "--run-id"], 1),

@@ -24,7 +24,6 @@ from support.worktrees import (
     list_worktrees,
     records,
     start_in_worktree,
-    start_run,
 )
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ def test_state_and_registry_name_the_worktree(project: Project) -> None:
 def test_a_client_that_asks_for_a_worktree_keeps_its_session_where_it_is(project: Project) -> None:
     project.faber("run", "resume", project.run_id, env=IN_CLIENT)
     before = project.current
-    run_id = start_run(project, "259", "--worktree", **IN_CLIENT)
+    run_id = project.start_run("259", "--worktree", **IN_CLIENT)
     tree = Project(project.root.parent / "project-issue-259", run_id)
     assert before is not None
     assert project.current == before
@@ -183,7 +182,7 @@ def test_a_hook_whose_folder_was_removed_looks_above_it_and_never_where_its_proc
     assert project.current is None
     project.git("worktree", "add", "--quiet", ".worktrees/x", "-b", "feature/259")
     tree = Project(project.root / ".worktrees" / "x")
-    tree = Project(tree.root, start_run(tree, "259"))
+    tree = Project(tree.root, tree.start_run("259"))
     below = tree.root / "sub" / "gone"
     cwd = {"cwd": str(tree.root)}
     assert project.deliver(START, env={"CLAUDE_PROJECT_DIR": str(below)}, fields=cwd).packet is not None
@@ -321,8 +320,7 @@ def test_a_run_that_git_ignores_keeps_its_worktree(tmp_path: Path) -> None:
     project = Project(tmp_path / "project")
     project.write(".gitignore", ".fractary\n")
     project.git("init", "--quiet", "--initial-branch=main")
-    project.git("add", "-A")
-    project.git("commit", "--quiet", "-m", "Begin")
+    project.commit("Begin")
     tree = start_in_worktree(project, "259")
     tree.change_state(status="completed")
     for names in ([], ["project-issue-259"]):

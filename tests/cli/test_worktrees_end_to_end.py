@@ -87,8 +87,7 @@ def test_three_workflows_run_side_by_side_and_nothing_of_one_is_in_another(proje
     finish_run(second)
     finish_run(third, "in_progress")
     before = ids(second)
-    project.git("add", "-A")
-    project.git("commit", "--quiet", "-m", "Sessions of 258")
+    project.commit("Sessions of 258")
     project.git("merge", "--quiet", "--no-edit", "feature/259")
     dry = project.faber("worktree", "cleanup", "--dry-run").stdout
     assert f"would be removed: {second.root} ({second.run_id})\n" in dry

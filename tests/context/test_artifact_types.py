@@ -184,8 +184,7 @@ def project(tmp_path: Path) -> Project:
     made = Project.made(tmp_path / "project", run_id=RUN)
     made.write("a.txt", "one\n")
     made.write(".fractary/note", "one\n")
-    made.git("add", "--all")
-    made.git("commit", "--quiet", "-m", "Add a")
+    made.commit("Add a")
     made.git("tag", "v1")
     return made
 
@@ -226,8 +225,7 @@ def test_the_ledgers_files_never_appear_in_a_git_artifact(project: Project) -> N
         project.write(".fractary/note", f"for {command}\n")
         project.write(".fractary/new", f"for {command}\n")
         assert git(project, command) == before
-        project.git("add", "--all")
-        project.git("commit", "--quiet", "-m", "Ledger alone")
+        project.commit("Ledger alone")
         assert git(project, command) == before
 
 

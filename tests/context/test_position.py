@@ -461,8 +461,7 @@ def test_uncommitted_work_that_was_committed_after_the_session_is_not_asked_for(
     laptop.deliver(STARTUP, client="one")
     laptop.write("work.py", "x = 1\n")
     laptop.deliver("SessionEnd.prompt_input_exit.interactive", client="one")
-    laptop.git("add", "-A")
-    laptop.git("commit", "-qm", "Work")
+    laptop.commit()
     assert laptop.faber("seal").returncode == 0
     laptop.git("commit", "--allow-empty", "-qm", "Session")
     desktop = laptop.clone(tmp_path / "desktop", "dev-machine-2")
@@ -484,8 +483,7 @@ def test_a_newer_commit_of_the_branch_counts_wherever_it_is_known(tmp_path: Path
     laptop.git("branch", "--force", "other")
     desktop = laptop.clone(tmp_path / "desktop", "dev-machine-2")
     laptop.git("switch", "--quiet", "other" if is_others else "feat/one")
-    laptop.git("add", "-A")
-    laptop.git("commit", "-qm", "Work")
+    laptop.commit()
     desktop.git("fetch", "--quiet")
     packet = desktop.deliver(STARTUP, client="two").packet or ""
     assert ("ask for them" in packet) == is_others

@@ -57,9 +57,7 @@ def put_everything(project: Project) -> None:
     """Make everything that the content can have."""
     project.write(SPEC, "# Lists\n\n## Acceptance Criteria\n\n- [ ] two phones show one list\n")
     project.git("switch", "--quiet", "--create", BRANCH)
-    project.write("lists.py", "print()\n")
-    project.git("add", "lists.py")
-    project.git("commit", "--quiet", "-m", "feat: share lists")
+    project.commit_file("lists.py", "print()\n", "feat: share lists")
     request = {
         "request_id": "r",
         "type": "approval",
@@ -279,31 +277,29 @@ def test_events_are_ordered_by_their_times(project: Project) -> None:
     assert kinds == ["late", "between", "early"]
 
 
-def test_decisions_from_before_the_newest_twenty_events_are_found(project: Project) -> None:
+def test_decisions_from_before_the_newest_twenty_events_in_numeric_order_are_found(project: Project) -> None:
     for number in range(60, 120):
         put_event(project, number, "approval_granted", message=f"approved {number}")
     decided = [line.rpartition(" ")[2] for line in only(project, "decisions")[2:]]
     assert sorted(map(int, decided)) == list(range(60, 120))
     shutil.rmtree(project.run / "events")
-    put_event(project, 1, "decision_point", message="use SQLite")
-    for number in range(2, 30):
+    put_event(project, 981, "decision_point", message="use SQLite")
+    for number in range(982, 1010):
         put_event(project, number, "step_start")
-    assert only(project, "decisions")[-1] == "- [2025-12-06T18:01:00Z] decision_point: use SQLite"
+    assert only(project, "decisions")[-1] == "- [2025-12-06T18:21:00Z] decision_point: use SQLite"
     events = sorted((project.run / "events").iterdir())
-    put(project, "events.jsonl", "\n".join([path.read_text() for path in events]) + "\n")
-    for path in events:
-        path.unlink()
-    assert only(project, "decisions")[-1] == "- [2025-12-06T18:01:00Z] decision_point: use SQLite"
+    put(project, "events/README.json", {})
     data = json.loads(project.faber("reconstitute", "--json").stdout)["data"]
-    assert [event["event_id"] for event in data["events"]] == list(range(10, 30))
-    assert [event["event_id"] for event in data["older_decisions"]] == [1]
+    assert [event["event_id"] for event in data["events"]] == list(range(990, 1010))
+    assert [event["event_id"] for event in data["older_decisions"]] == [981]
+    put(project, "events.jsonl", "\n".join([path.read_text() for path in events]) + "\n")
+    shutil.rmtree(project.run / "events")
+    assert only(project, "decisions")[-1] == "- [2025-12-06T18:21:00Z] decision_point: use SQLite"
 
 
 def test_a_merged_branch_that_is_gone_has_its_commits_and_files(project: Project) -> None:
     def commit(path: str) -> None:
-        project.write(path, path)
-        project.git("add", path)
-        project.git("commit", "--quiet", "-m", f"Add {path}")
+        project.commit_file(path, path, f"Add {path}")
 
     project.git("branch", "--quiet", BRANCH)
     commit("earlier.py")
@@ -341,12 +337,9 @@ def test_both_sides_of_a_merge_have_their_commits(project: Project) -> None:
 
     def work(path: str) -> None:
         project.deliver("SessionStart.startup.print", client=path)
-        project.write(path, path)
-        project.git("add", path)
-        project.git("commit", "--quiet", "-m", f"Add {path}")
+        project.commit_file(path, path, f"Add {path}")
         project.deliver("SessionEnd.other.print", client=path)
-        project.git("add", "--all")
-        project.git("commit", "--quiet", "--allow-empty", "-m", "End")
+        project.commit("End", "--allow-empty")
 
     project.change_state(artifacts={"branch_name": BRANCH})
     project.git("switch", "--quiet", "--create", BRANCH)
@@ -358,12 +351,9 @@ def test_both_sides_of_a_merge_have_their_commits(project: Project) -> None:
     project.git("switch", "--quiet", BRANCH)
     project.git("merge", "--quiet", "-X", "ours", "-m", "Merge", "other")
     project.change_state(status="completed")
-    project.git("add", "--all")
-    project.git("commit", "--quiet", "-m", "Finish")
+    project.commit("Finish")
     project.git("switch", "--quiet", "main")
-    project.write("later.py", "later")
-    project.git("add", "later.py")
-    project.git("commit", "--quiet", "-m", "Later")
+    project.commit_file("later.py", "later", "Later")
     project.git("merge", "--quiet", "--no-ff", "-m", "Merge all", BRANCH)
     project.git("branch", "--quiet", "--delete", "--force", BRANCH, "other")
     assert "> a.py\n> b.py\n> first.py\n" in "\n".join(only(project, "branch"))

@@ -66,8 +66,7 @@ def test_a_damaged_ledger_comes_back_as_the_hint_says(tmp_path: Path, damaged: s
     """From the log, from the published file, or from git's last commit."""
     project = begun(tmp_path)
     before = project.events
-    project.git("add", "-A")
-    project.git("commit", "-q", "-m", "Work")
+    project.commit()
     if damaged != "log":
         forge(project.ledger_path, CHANGE)
     if damaged != "published":

@@ -27,14 +27,8 @@ def project(tmp_path: Path) -> Project:
     empty.write(PROTOCOL, "# Orchestration\n")
     empty.write(SPECIFICATION, "# The work\n")
     assert empty.faber("init").returncode == 0
-    assert run(empty, "workflow-run", "--work-id", "258")
+    assert empty.said("workflow-run", "--work-id", "258")
     return Project(root, empty.active_path.read_text().strip(), hostname="laptop")
-
-
-def run(project: Project, *arguments: str) -> str:
-    done = project.faber(*arguments)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def finish_phases(project: Project, *phases: str) -> None:
@@ -48,14 +42,14 @@ def finish_phases(project: Project, *phases: str) -> None:
 
 def test_a_compaction_is_survived_with_the_commands_of_the_specification(project: Project) -> None:
     """SPEC-00027, example 1."""
-    run(project, "prime-context", "--trigger", "session_start")
+    project.said("prime-context", "--trigger", "session_start")
     first = project.current
     finish_phases(project, "frame", "architect", "build")
     active = project.active_path.read_text().strip()
-    saved = run(project, "session-end", "--run-id", active, "--reason", "compaction")
+    saved = project.said("session-end", "--run-id", active, "--reason", "compaction")
     assert "  Phases completed: frame, architect, build\n" in saved
     assert project.current is None
-    loaded = run(project, "prime-context", "--run-id", active, "--trigger", "session_start")
+    loaded = project.said("prime-context", "--run-id", active, "--trigger", "session_start")
     ended, opened = project.history
     assert (ended["session_id"], ended["end_reason"]) == (first, "compaction")
     assert ended["phases_completed"] == ["frame", "architect", "build"]
@@ -70,17 +64,16 @@ def test_a_run_goes_on_on_another_machine_with_the_commands_of_the_specification
     project: Project, tmp_path: Path
 ) -> None:
     """SPEC-00027, example 2."""
-    run(project, "prime-context", "--trigger", "session_start")
+    project.said("prime-context", "--trigger", "session_start")
     finish_phases(project, "frame", "architect")
-    run(project, "session-end", "--reason", "normal")
-    project.git("add", "--all")
-    project.git("commit", "--quiet", "-m", "The laptop's day")
+    project.said("session-end", "--reason", "normal")
+    project.commit("The laptop's day")
 
     desktop = project.clone(tmp_path / "desktop" / "myproject", "desktop")
     assert desktop.active_path.read_text() == f"{project.run_id}\n"
-    assert "WARNING" not in run(desktop, "workflow-run", "--resume", project.run_id)
+    assert "WARNING" not in desktop.said("workflow-run", "--resume", project.run_id)
     active = desktop.active_path.read_text().strip()
-    run(desktop, "prime-context", "--run-id", active, "--trigger", "session_start")
+    desktop.said("prime-context", "--run-id", active, "--trigger", "session_start")
     laptop, second = desktop.history
     assert (laptop["environment"]["hostname"], laptop["end_reason"]) == ("laptop", "normal")
     assert second["environment"]["hostname"] == "desktop"

@@ -51,8 +51,7 @@ def assert_ended_once(project: Project) -> None:
 
 @pytest.mark.parametrize(("call", "number"), [("unlink", 1), ("openat", 1)])
 def test_a_file_that_git_is_writing_is_not_touched(project: Project, call: str, number: int) -> None:
-    project.git("add", "-A")
-    project.git("commit", "-qm", "one")
+    project.commit("one")
     assert project.deliver(START, client="one").code == 0
     assert project.deliver(END, client="one").code == 0
     ended = project.events[-1]

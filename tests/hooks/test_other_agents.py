@@ -140,7 +140,7 @@ def test_agent_and_version_are_recorded_and_shown(
     name, _, version = shown.partition(" ")
     (started,) = project.of_type("session_started")
     assert (started["agent"], started.get("agent_version", "")) == (name, version)
-    page = printed(project, "timeline", "--output", "-")
+    page = project.said("timeline", "--output", "-")
     assert f" by {shown} on " in page
     for command in (
         ("status",),
@@ -149,10 +149,10 @@ def test_agent_and_version_are_recorded_and_shown(
         ("replay", "--at", "2100-01-01T00:00:00Z"),
         ("show", str(project.current)),
     ):
-        assert shown in printed(project, *command), command
-    assert f"  {name}  " in printed(project, "run", "list")
-    assert json.loads(printed(project, "status", "--json"))["data"]["agent"] == name
-    assert json.loads(printed(project, "run", "list", "--json"))["data"][0]["agent"] == name
+        assert shown in project.said(*command), command
+    assert f"  {name}  " in project.said("run", "list")
+    assert json.loads(project.said("status", "--json"))["data"]["agent"] == name
+    assert json.loads(project.said("run", "list", "--json"))["data"][0]["agent"] == name
 
 
 def test_the_clients_sessions_are_recorded_as_its_own(project: Project) -> None:
@@ -162,9 +162,9 @@ def test_the_clients_sessions_are_recorded_as_its_own(project: Project) -> None:
     hook(project, "session-start", stdin=b'{"session_id": "c-2", "source": "startup"}', env=env)
     started = project.of_type("session_started")[-1]
     assert (started["agent"], started["agent_version"]) == ("claude", "2.1.330")
-    assert "session started (startup) by claude 2.1.330 on" in printed(project, "log")
-    assert "agent" not in printed(project, "replay")
-    assert "(claude 2.1.330)" in printed(project, "status")
+    assert "session started (startup) by claude 2.1.330 on" in project.said("log")
+    assert "agent" not in project.said("replay")
+    assert "(claude 2.1.330)" in project.said("status")
 
 
 def test_three_agents_on_one_day_have_each_session_once(project: Project) -> None:
@@ -177,7 +177,7 @@ def test_three_agents_on_one_day_have_each_session_once(project: Project) -> Non
     ):
         deliver(project, agent, start)
         deliver(project, agent, end)
-    sessions = json.loads(printed(project, "replay", "--json"))["data"]["sessions"]
+    sessions = json.loads(project.said("replay", "--json"))["data"]["sessions"]
     assert [(one["agent"], one["end_reason"]) for one in sessions] == [
         ("claude", "normal"),
         ("codex", "normal"),
@@ -189,26 +189,18 @@ def test_a_command_in_an_agents_shell_knows_its_session(project: Project) -> Non
     deliver(project, "codex", "SessionStart.startup", session_id="codex-1")
     (session_id,) = [entry["session_id"] for entry in project.history]
     env = {"CODEX_SESSION_ID": "codex-1", "CODEX_VERSION": "0.169.0"}
-    printed(project, "session-load", env=env)
+    project.said("session-load", env=env)
     assert project.current == session_id
-    printed(project, "session-load", env={**env, "CODEX_SESSION_ID": "codex-2"})
+    project.said("session-load", env={**env, "CODEX_SESSION_ID": "codex-2"})
     assert len(project.history) == 2
     started = project.of_type("session_started")[-1]
     assert (started["agent"], started["agent_version"]) == ("codex", "0.169.0")
 
 
-def printed(project: Project, *arguments: str, env: Mapping[str, str | None] | None = None) -> str:
-    done = run_command(
-        [COMMAND, *arguments], cwd=project.root, env=project.environment(env), capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    return str(done.stdout)
-
-
 @pytest.mark.parametrize("source", ["clear", "resume"])
 def test_gemini_gets_the_packet_of_a_deaf_start_with_its_next_prompt(project: Project, source: str) -> None:
     assert json.loads(deliver(project, "gemini", "SessionStart.startup", source=source)) == {}
-    (row,) = json.loads(printed(project, "run", "list", "--json"))["data"]
+    (row,) = json.loads(project.said("run", "list", "--json"))["data"]
     assert row["sessions"] == 0  # nothing was given yet
     packet = packet_in("gemini", deliver(project, "gemini", "BeforeAgent"), is_prompt=True)
     assert project.run_id in packet
@@ -279,9 +271,9 @@ def test_an_open_session_shows_when_its_client_was_heard_of_last(
     monkeypatch.setenv("FABER_LEDGER_TEST_CLOCK", str(time.time() - 4 * 3600))
     deliver(project, "codex", "SessionStart.startup", transcript_path=str(transcript))
     monkeypatch.delenv("FABER_LEDGER_TEST_CLOCK")
-    assert ", last heard 3 hours ago" in printed(project, "status")
+    assert ", last heard 3 hours ago" in project.said("status")
     age(transcript, 60)
-    assert "last heard" not in printed(project, "status")
+    assert "last heard" not in project.said("status")
 
 
 def test_codex_gets_the_position_alone_with_a_resume_that_changes_nothing(project: Project) -> None:
@@ -398,7 +390,7 @@ def test_an_end_that_nobody_reads_the_answer_of_leaves_nothing(project: Project)
     )
     os.close(theirs)
     assert (done.returncode, done.stderr) == (0, b"")
-    assert "waits to be recorded" not in printed(project, "status")
+    assert "waits to be recorded" not in project.said("status")
 
 
 @pytest.mark.parametrize(
@@ -448,7 +440,7 @@ def test_one_session_from_two_files_of_copilots_is_recorded_once(project: Projec
 
 def test_a_packet_for_codex_has_at_most_ten_thousand_bytes(project: Project) -> None:
     for number in range(40):
-        printed(project, "note", f"{number}: " + "再試行の上限を決める。" * 60)
+        project.said("note", f"{number}: " + "再試行の上限を決める。" * 60)
     project.write("specs/WORK-00258-session-ledger.md", "# 仕様\n\n" + "再試行の上限を決める。\n" * 700)
     errors = [{"phase": "build", "step": "implement", "message": "再試行の上限。" * 40}]
     project.change_state(artifacts={"spec_path": "specs/WORK-00258-session-ledger.md"}, errors=errors)

@@ -20,8 +20,7 @@ def project(tmp_path: Path) -> Project:
     """A project that was set up and committed, as a clone has it: with the attributes, without the driver."""
     project = Project.made(tmp_path / "project")
     project.faber("init", "--git-only")
-    project.git("add", "-A")
-    project.git("commit", "-qm", "set up")
+    project.commit("set up")
     project.git("config", "--local", "--remove-section", "merge.faber-ledger")
     project.git("config", "--local", "--remove-section", "diff.faber-ledger")
     return project
@@ -39,8 +38,7 @@ def finished(project: Project) -> None:
 def shown(project: Project) -> None:
     """Make the run a colleague's, whose own branch is not checked out."""
     project.change_state(branch="feature")
-    project.git("add", "-A")
-    project.git("commit", "-qm", "a run")
+    project.commit("a run")
     project.git("clone", "-q", ".", "../clone")
     project.root = project.root.parent / "clone"
 

@@ -116,25 +116,20 @@ def test_a_session_written_while_ours_was_open_adds_nothing(tmp_path: Path) -> N
     project.assert_projected()
 
 
-def commit(project: Project, message: str) -> None:
-    project.git("add", "-A")
-    project.git("commit", "--quiet", "-m", message)
-
-
 def committed_project(root: Path) -> Project:
     """Return a project with one session, recorded and committed, whose clone can be `pull`ed from."""
     project = Project.made(root / "project")
     assert project.faber("init", "--git-only").returncode == 0
     project.deliver(START, client=ME)
     project.deliver(END, client=ME)
-    commit(project, "Record a session")
+    project.commit("Record a session")
     return project
 
 
 def test_a_command_adopts_what_a_tool_wrote_before_it_projects(tmp_path: Path) -> None:
     project = committed_project(tmp_path)
     write_session(project, entry(A, by="another tool"))
-    commit(project, "FABER commits at the end of Frame")
+    project.commit("FABER commits at the end of Frame")
     done = project.faber("seal")
     assert done.returncode == 0, done.stderr
     assert project.history[1]["by"] == "another tool"

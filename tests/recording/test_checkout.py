@@ -32,16 +32,11 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project
     project.git("switch", "--quiet", "--create", "feat/258-csv")
     project.write(".gitignore", "build/\n")
     project.write("src/a.txt", "one\n")
-    commit(project)
+    project.commit("work")
     note_use(str(project.root), project.run_id, is_taken_up=True)
     forget_work_trees()
     yield project
     forget_work_trees()
-
-
-def commit(project: Project) -> None:
-    project.git("add", "--all")
-    project.git("commit", "--quiet", "--message", "work")
 
 
 def uncommitted(project: Project) -> bool:
@@ -105,11 +100,11 @@ def test_what_is_uncommitted_outside_our_folder_is_seen(project: Project) -> Non
     assert uncommitted(project) is True
     project.git("add", "src/a.txt")
     assert uncommitted(project) is True
-    commit(project)
+    project.commit("work")
     assert not uncommitted(project)
     project.write("new.txt", "untracked\n")
     assert uncommitted(project) is True
-    commit(project)
+    project.commit("work")
     (project.root / "new.txt").unlink()
     assert uncommitted(project) is True
 

@@ -33,22 +33,14 @@ def started(root: Path, *options: str, files: dict[str, str] | None = None) -> P
     project.git("init", "--quiet", "--initial-branch=main")
     for name, content in {PROTOCOL: "# Orchestration\n", **(files or {})}.items():
         project.write(name, content)
-    done(project, "init", *options)
-    done(project, "run", "start", "--work-id", "258", "--run-id", RUN)
+    project.said("init", *options)
+    project.said("run", "start", "--work-id", "258", "--run-id", RUN)
     committed(project)
     return project
 
 
-def done(project: Project, *arguments: str, code: int = 0) -> str:
-    """Run a command; its notes come last."""
-    ended = project.faber(*arguments)
-    assert ended.returncode == code, ended.stdout + ended.stderr
-    return ended.stdout + ended.stderr
-
-
 def committed(project: Project) -> None:
-    project.git("add", "--all")
-    project.git("commit", "--quiet", "--allow-empty", "--message", "Work")
+    project.commit("Work", "--allow-empty")
 
 
 def kept(project: Project) -> list[Path]:
@@ -77,7 +69,7 @@ def test_the_next_session_gets_a_kept_summary_and_no_commit_has_it(project: Proj
     assert "summary" not in event
     report = packet(project, STARTUP, OTHER)
     assert f"{HEAD}\n\n(frame)\n\n> {SAID}\n> DB_PASSWORD=[masked]\n" in report
-    done(project, "seal")
+    project.said("seal")
     committed(project)
     assert files_with(project.root, SAID) == [str(path.relative_to(project.root))]
     assert not in_git(project, SAID)
@@ -89,14 +81,14 @@ def test_the_next_session_gets_a_kept_summary_and_no_commit_has_it(project: Proj
 def test_a_clone_never_has_the_summary_and_a_linked_work_tree_does(project: Project, tmp_path: Path) -> None:
     packet(project, STARTUP, ME)
     compacted(project, ME, SAID)
-    done(project, "seal")
+    project.said("seal")
     committed(project)
     clone = project.clone(tmp_path / "clone", "desktop")
     assert HEAD not in packet(clone, STARTUP, OTHER)
     assert files_with(clone.root, SAID) == []
     project.git("worktree", "add", "--quiet", "--detach", str(tmp_path / "linked"))
     linked = Project(tmp_path / "linked")
-    done(linked, "run", "resume", RUN)
+    linked.said("run", "resume", RUN)
     assert f"> {SAID}\n" in packet(linked, STARTUP, OTHER)
 
 
@@ -125,7 +117,7 @@ def test_a_waiting_compaction_keeps_its_summary_out_of_the_log(project: Project)
     project.relent()
     (project.run / "aside").rename(project.ledger_path)
     project.write(SETTING, '{"summaries": true}')
-    done(project, "project")
+    project.said("project")
     (event,) = project.of_type("compaction_completed")
     assert "summary" not in event
     project.write(SETTING, '{"summaries": false}')
@@ -145,7 +137,7 @@ def test_a_redaction_of_the_compaction_removes_it(project: Project) -> None:
     name = next(one["id"] for one in project.events if one["event"]["type"] == "compaction_completed")
     for ending in (".tmp", ".4711.tmp"):  # of a process that was killed while it wrote
         (first.parent / f"summary-{name}{ending}").write_text(SAID[:-1])
-    report = done(project, "redact", name, "--yes")
+    report = project.said("redact", name, "--yes")
     assert f"removed: {first.relative_to(project.root)}" in report
     assert kept(project) == [second]
     assert files_with(project.root, SAID[:-1]) == []
@@ -155,8 +147,8 @@ def test_a_redaction_of_the_compaction_removes_it(project: Project) -> None:
 def test_a_redaction_cleans_kept_summaries_with_the_same_text(project: Project) -> None:
     packet(project, STARTUP, ME)
     compacted(project, ME, "The customer is Ada Lovelace, as ever.")
-    done(project, "note", "add", "Ada Lovelace")
-    done(project, "redact", project.events[-1]["id"], "--yes")
+    project.said("note", "add", "Ada Lovelace")
+    project.said("redact", project.events[-1]["id"], "--yes")
     (path,) = kept(project)
     assert path.read_text() == "The customer is [redacted], as ever."
     assert path.stat().st_mode & 0o777 == 0o600
@@ -165,16 +157,16 @@ def test_a_redaction_cleans_kept_summaries_with_the_same_text(project: Project) 
 def test_a_redaction_that_another_clone_made_removes_it(project: Project, tmp_path: Path) -> None:
     packet(project, STARTUP, ME)
     compacted(project, ME, SAID)
-    done(project, "seal")
+    project.said("seal")
     committed(project)
     name = next(one["id"] for one in project.events if one["event"]["type"] == "compaction_completed")
     clone = project.clone(tmp_path / "clone", "desktop")
-    done(clone, "init", "--git-only")
-    done(clone, "redact", name, "--yes")
-    done(clone, "seal")
+    clone.said("init", "--git-only")
+    clone.said("redact", name, "--yes")
+    clone.said("seal")
     committed(clone)
     project.git("pull", "--quiet", "--no-rebase", "--no-edit", str(clone.root), "main")
-    done(project, "note", "add", "and on")
+    project.said("note", "add", "and on")
     assert HEAD not in packet(project, STARTUP, OTHER)
     assert kept(project) == []
 
@@ -186,7 +178,7 @@ def test_settings_that_cannot_be_read_stop_it_before_anything_is_written(tmp_pat
     project = Project(tmp_path / "p")
     project.write(SETTING, b"{ no JSON")
     project.git("init", "--quiet")
-    assert f"error: {SETTING}: " in done(project, "init", code=1)
+    assert f"error: {SETTING}: " in project.said("init", code=1)
     found = [path.relative_to(project.root).parts for path in project.root.rglob("*")]
     assert {"/".join(parts) for parts in found if parts[0] != ".git"} == {".fractary", ".fractary/faber", SETTING}
 
@@ -198,7 +190,7 @@ def test_settings_behind_a_link_out_of_the_project_are_refused(tmp_path: Path) -
     (tmp_path / "theirs.json").write_text("{}")
     (project.root / ".fractary/faber").mkdir(parents=True)
     (project.root / SETTING).symlink_to(tmp_path / "theirs.json")
-    assert "is behind a link that leads out of the project" in done(project, "init", code=1)
+    assert "is behind a link that leads out of the project" in project.said("init", code=1)
     assert (tmp_path / "theirs.json").read_text() == "{}"
 
 

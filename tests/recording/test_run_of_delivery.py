@@ -95,8 +95,7 @@ def prepare(root: Path) -> Project:
     project = Project(root)
     project.git("init", "--quiet", "--initial-branch=main")
     project.write("README", "a project\n")
-    project.git("add", ".")
-    project.git("commit", "--quiet", "-m", "Begin")
+    project.commit("Begin")
     for run_id in RUNS.values():
         project.write(f".fractary/runs/{run_id}/state.json", json.dumps(usual_state(run_id)))
     for suffix in ("x", "y"):

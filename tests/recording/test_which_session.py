@@ -182,8 +182,7 @@ def test_a_client_that_came_after_the_end_has_no_session(plain: Project) -> None
 def test_the_end_of_an_unknown_client_touches_no_tracked_file(project: Project) -> None:
     """As `claude mcp list` and `claude plugin install` send one."""
     project.deliver(STARTUP, **me())
-    project.git("add", "-A")
-    project.git("commit", "--quiet", "-m", "Work")
+    project.commit()
     for _ in range(2):
         assert project.deliver(END, client=OTHER, pid="2").output == b""
     assert project.git("status", "--porcelain", "--", str(project.run)) == ""
@@ -240,8 +239,7 @@ def test_an_end_is_proposed_only_in_the_clone_that_has_the_session(project: Proj
     assert project.faber("init").returncode == 0
     project.deliver(STARTUP, **me())
     project.change_state(status="completed", completed_at=text_at(0))
-    project.git("add", "-A")
-    project.git("commit", "--quiet", "-m", "The run")
+    project.commit("The run")
     ending = f"session-save --run-id {project.run_id}"
     assert ending in project.faber("status", project.run_id).stdout
     clones = (project.clone(tmp_path / "theirs", "desktop"), project.clone(tmp_path / "again", project.hostname))

@@ -124,8 +124,7 @@ def prepare(root: Path, case: dict[str, str]) -> Project:
     project = Project(root)
     project.git("init", "--quiet", "--initial-branch=main")
     project.write(".gitignore", "ledger.db\n" if "ledger alone" not in str(case) else "state.json\n")
-    project.git("add", ".")
-    project.git("commit", "--quiet", "-m", "Begin")
+    project.commit("Begin")
     for name in "ABC":
         if case[name]:
             make_run(project, NAMES[name] or "", case[name].split(", "))

@@ -39,8 +39,7 @@ def begin(root: Path) -> Project:
     project.state_path.unlink()
     project.run.rmdir()
     project.write("code.py", "one\n")
-    project.git("add", "-A")
-    project.git("commit", "-qm", "code")
+    project.commit("code")
     project.git("checkout", "-qb", "feature")
     project.write("code.py", "two\n")
     project.git("commit", "-qam", "change the code")
@@ -51,18 +50,13 @@ def begin(root: Path) -> Project:
     return project
 
 
-def commit(project: Project) -> None:
-    project.git("add", "-A")
-    project.git("commit", "-qm", "the run")
-
-
 def check_out_main(project: Project) -> None:
-    commit(project)
+    project.commit("the run")
     project.git("checkout", "-q", "main")
 
 
 def detach(project: Project) -> None:
-    commit(project)
+    project.commit("the run")
     project.git("checkout", "-q", "--detach", "main")
 
 
@@ -75,17 +69,17 @@ def clean(project: Project) -> None:
 
 
 def bisect(project: Project) -> None:
-    commit(project)
+    project.commit("the run")
     project.git("bisect", "start", "HEAD", "main")
 
 
 def make_sparse(project: Project) -> None:
-    commit(project)
+    project.commit("the run")
     project.git("sparse-checkout", "set", "--no-cone", "/*", "!/.fractary/")
 
 
 def stop_a_rebase(project: Project) -> None:
-    commit(project)
+    project.commit("the run")
     project.git("checkout", "-q", "main")
     project.write("code.py", "three\n")
     project.git("commit", "-qam", "another change")
@@ -195,7 +189,7 @@ def test_an_uncommitted_state_is_not_set_back_to_the_commit(tmp_path: Path, monk
     with monkeypatch.context() as earlier:
         earlier.setenv("GIT_COMMITTER_DATE", "2026-01-05T14:30:22Z")
         project = begin(tmp_path / "project")
-        commit(project)
+        project.commit("the run")
     project.change_state(current_phase="evaluate")
     project.deliver(PRE, client="one", pid="1")
     project.git("checkout", "-q", "--force", "main")

@@ -46,8 +46,7 @@ def test_no_link_is_followed_to_write_or_read_the_copy(project: Project, tmp_pat
 
 def test_each_look_at_a_run_brings_its_copy_up_to_date(project: Project) -> None:
     project.deliver(END, client="one")
-    project.git("add", "-A")
-    project.git("commit", "-qm", "the run")
+    project.commit("the run")
     for command in ("status", "seal", "project"):
         project.put_state(project.state | {"current_phase": f"{command} looks"})
         assert project.faber(command, RUN).returncode == 0

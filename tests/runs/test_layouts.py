@@ -82,7 +82,7 @@ def project_of(root: Path, layout: Layout) -> Project:
     if layout.suffix or "plan" in layout.folder:
         project.write(neighbour(layout), json.dumps(state_of(f"{PLAN}-run-{OTHER}"), indent=2) + "\n")
     assert project.faber("init", "--git-only", "--no-pre-commit").returncode == 0
-    commit(project, "Begin")
+    project.commit("Begin")
     note_use(str(root), layout.run_id, is_taken_up=True)
     return seen(project, layout)
 
@@ -110,17 +110,6 @@ def clone_of(project: Project, layout: Layout, name: str) -> Project:
     return clone
 
 
-def commit(project: Project, message: str) -> None:
-    project.git("add", "-A")
-    project.git("commit", "--quiet", "-m", message)
-
-
-def sure(project: Project, *arguments: str) -> str:
-    done = project.faber(*arguments)
-    assert done.returncode == 0, (arguments, done.stdout, done.stderr)
-    return done.stdout
-
-
 @pytest.mark.long
 @every_layout
 def test_a_run_goes_from_its_start_to_uninstall(tmp_path: Path, layout: Layout) -> None:
@@ -134,24 +123,24 @@ def test_a_run_goes_from_its_start_to_uninstall(tmp_path: Path, layout: Layout) 
     project.deliver(AGAIN, client="one", pid="71")
     project.deliver(END, client="one", pid="71")
     assert [entry.get("end_reason") for entry in project.history] == ["compaction", "normal"]
-    sure(project, "session-load", "--run-id", layout.run_id)
-    sure(project, "session-save")
+    project.said("session-load", "--run-id", layout.run_id)
+    project.said("session-save")
     project.assert_projected()
     for named in (layout.run_id, layout.path_form):
-        assert f"Run: {layout.run_id}" in sure(project, "status", named)
-    assert sure(project, "verify", "--all") == f"{layout.run_id}: sound\n"
-    assert layout.run_id in sure(project, "run", "list")
-    sure(project, "timeline", "-o", str(tmp_path / "run.html"), layout.path_form)
+        assert f"Run: {layout.run_id}" in project.said("status", named)
+    assert project.said("verify", "--all") == f"{layout.run_id}: sound\n"
+    assert layout.run_id in project.said("run", "list")
+    project.said("timeline", "-o", str(tmp_path / "run.html"), layout.path_form)
     assert layout.run_id in (tmp_path / "run.html").read_text()
-    staged = json.loads(sure(project, "seal", "--json"))["data"]["runs"][0]["staged"]
+    staged = json.loads(project.said("seal", "--json"))["data"]["runs"][0]["staged"]
     assert {layout.file("ledger.db"), layout.state} <= set(staged)
-    commit(project, "Work")
+    project.commit("Work")
     assert project.git("ls-files", layout.folder).splitlines() == sorted(
         {layout.file("ledger.db"), layout.state, *others_in(project, layout)}
     )
-    sure(project, "verify", "--git")
+    project.said("verify", "--git")
     assert not {"git.travels", "git.stays", "runs.folder", "runs.active"} & warnings_of(project)
-    sure(project, "uninstall", "--scope", "project")
+    project.said("uninstall", "--scope", "project")
     assert [block.name for block in blocks if block.exists()] == [".gitignore"]  # it hides backups
     assert project.ledger_path.exists()
 
@@ -185,13 +174,13 @@ def test_runs_of_a_plan_do_not_see_each_others_files(tmp_path: Path, layout: Lay
     assert noted.returncode == 0
     event = project.of_type("note_recorded")[0]
     found = next(one for one in project.events if one["event"] == event)
-    redacted = json.loads(sure(project, "redact", found["id"], "--run", layout.run_id, "--yes", "--json"))["data"]
+    redacted = json.loads(project.said("redact", found["id"], "--run", layout.run_id, "--yes", "--json"))["data"]
     assert not [path for path in json.dumps(redacted).split('"') if OTHER in path]
     project.change_state(status="completed")
     project.deliver(END, client="one", pid="71")
     assert {path: path.read_bytes() for path in project.run.glob(f"*{OTHER}*")} == before
     assert not list(project.run.glob(f"*{SUFFIX}.json.backup"))
-    sure(project, "run", "resume", other.run_id)
+    project.said("run", "resume", other.run_id)
     project.deliver(START, client="two", pid="72")
     assert not list(project.run.glob(f".state-{OTHER}*"))
     assert seen(project, other).of_type("session_started")
@@ -220,7 +209,7 @@ def test_a_state_cannot_take_the_id_of_a_run_elsewhere(tmp_path: Path) -> None:
     assert forged.read_bytes() == before
     assert "it is the state of another run" in project.faber("session-load", "--run-id", f"{PLAN}/{SUFFIX}").stderr
     assert not (project.root / LAYOUTS["shared"].file("ledger.db")).exists()
-    assert f"Run: {layout.run_id}" in sure(project, "status", layout.run_id)
+    assert f"Run: {layout.run_id}" in project.said("status", layout.run_id)
 
 
 def test_a_second_place_that_git_brings_is_not_used(tmp_path: Path) -> None:
@@ -232,7 +221,7 @@ def test_a_second_place_that_git_brings_is_not_used(tmp_path: Path) -> None:
     seen(project, layout)
     project.deliver(START, client="one", pid="71")
     project.deliver(END, client="one", pid="71")
-    commit(project, "Work")
+    project.commit("Work")
     forged = project.write(f"{OURS}/{layout.run_id}/state.json", json.dumps({**state_of(layout.run_id), "notes": "no"}))
     project.git("add", str(forged))
     project.git("commit", "--quiet", "-m", "Bring a second one")
@@ -247,9 +236,9 @@ def test_a_name_is_split_at_the_last_run(tmp_path: Path) -> None:
     project = project_of(tmp_path / "project", LAYOUTS["shared"])
     plan = f"first-run-{PLAN}"
     project.write(f"{FABERS}/{plan}/state-{SUFFIX}.json", json.dumps(state_of(f"{plan}-run-{SUFFIX}")))
-    assert f"Run: {plan}-run-{SUFFIX}" in sure(project, "status", f"{plan}-run-{SUFFIX}")
-    assert f"Run: {plan}-run-{SUFFIX}" in sure(project, "status", f"{plan}/{SUFFIX}")
-    assert f"Run: {plan}-run-{SUFFIX}" in sure(project, "status", f"{plan}/2026-04")
+    assert f"Run: {plan}-run-{SUFFIX}" in project.said("status", f"{plan}-run-{SUFFIX}")
+    assert f"Run: {plan}-run-{SUFFIX}" in project.said("status", f"{plan}/{SUFFIX}")
+    assert f"Run: {plan}-run-{SUFFIX}" in project.said("status", f"{plan}/2026-04")
 
 
 IGNORED = "state.json\nstate-*.json\n.fractary/faber/runs/.active-run-id\n"
@@ -262,8 +251,7 @@ def ignoring(root: Path, layout: Layout) -> tuple[Project, Project]:
     (project.root / neighbour(layout)).unlink(missing_ok=True)
     project.write(".gitignore", IGNORED)
     project.deliver(START, client="one", pid="71")
-    project.git("add", "-A")
-    project.git("commit", "--quiet", "--amend", "--message", "Work")
+    project.commit("Work", "--amend")
     return project, clone_of(project, layout, "clone")
 
 
@@ -274,11 +262,11 @@ def test_where_git_ignores_the_states_reports_work_from_the_ledger(tmp_path: Pat
     done = clone.faber("status", layout.run_id)
     assert (done.returncode, f"Run: {layout.run_id}" in done.stdout, "1 in all" in done.stdout) == (0, True, True)
     assert "it is not here" in done.stderr
-    (row,) = json.loads(sure(clone, "run", "list", "--json"))["data"]
+    (row,) = json.loads(clone.said("run", "list", "--json"))["data"]
     assert (row["problem"], row["phase"], row["sessions"]) == (None, "build", 1)
-    assert "unreadable" not in sure(clone, "run", "list")
+    assert "unreadable" not in clone.said("run", "list")
     for command in (["verify", "--all"], ["log"], ["replay"], ["timeline", "--output", "-"], ["export"]):
-        sure(clone, *command, *([] if "--all" in command else [layout.run_id]))
+        clone.said(*command, *([] if "--all" in command else [layout.run_id]))
     errors = [line for line in clone.faber("doctor").stdout.splitlines() if line.startswith(("error", "warning"))]
     assert [line for line in errors if layout.run_id in line or "state" in line] == []
     assert clone.ledger_path.read_bytes() == before

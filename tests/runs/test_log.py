@@ -39,8 +39,7 @@ def ids_in(path: str | Path) -> list[str]:
 
 
 def note(project: Project, text: str) -> None:
-    done = project.faber("note", "add", text)
-    assert done.returncode == 0, done.stderr
+    project.said("note", "add", text)
 
 
 def verify(project: Project) -> subprocess.CompletedProcess[str]:
@@ -79,11 +78,6 @@ def test_no_git_command_takes_an_event_away(project: Project, act: list[str]) ->
         assert verify(project).returncode == 0
 
 
-def commit(project: Project) -> None:
-    project.git("add", "--all")
-    project.git("commit", "--quiet", "-m", "Work")
-
-
 def test_without_log_and_file_a_run_goes_on_from_the_commit(project: Project) -> None:
     before = ids_in(project.ledger_path)
     shutil.rmtree(Path(run_of(project).log_path).parent)
@@ -103,8 +97,8 @@ def test_a_copied_and_a_moved_clone_go_on_with_their_logs(
     note(copied, "in the copy")
     project.root.rename(moved.root)
     note(moved, "after it was moved")
-    commit(moved)
-    commit(copied)
+    moved.commit()
+    copied.commit()
     copied.git("pull", "--quiet", "--no-rebase", str(moved.root), "HEAD")
     note(copied, "after the pull")
     ids = ids_in(copied.ledger_path)

@@ -21,8 +21,7 @@ def project(tmp_path: Path) -> Project:
 def prepare(folder: Path) -> None:
     project = Project.made(folder / "project")
     project.faber("init", "--git-only")
-    project.git("add", ".")
-    project.git("commit", "-qm", "run")
+    project.commit("run")
     project.faber("run", "start", "--work-id", "9", "--run-id", "gone", "--yes")
     gone = Project(project.root, "gone")
     gone.deliver(START, client="one")
@@ -42,8 +41,7 @@ def test_a_command_that_names_it_brings_the_run_back(project: Project, command: 
 
 def test_a_run_that_a_commit_has_and_another_removed_stays_deleted(project: Project) -> None:
     project.faber("project", "gone")
-    project.git("add", ".")
-    project.git("commit", "-qm", "gone")
+    project.commit("gone")
     project.git("rm", "-rq", "--ignore-unmatch", ".fractary/runs/gone")
     project.git("clean", "-fdxq", "-e", ".active-run-id")
     assert project.faber("note", "add", "more").returncode == 0
@@ -52,8 +50,7 @@ def test_a_run_that_a_commit_has_and_another_removed_stays_deleted(project: Proj
 
 def test_nothing_is_brought_back_before_the_question_about_another_workflow(project: Project) -> None:
     assert project.faber("run", "start", "--work-id", "10", "--run-id", "other", "--yes").returncode == 0
-    project.git("add", ".")
-    project.git("commit", "-qm", "other")
+    project.commit("other")
     declined = project.faber("run", "resume", "gone")
     assert declined.returncode == 1
     assert "Another workflow is active in this worktree" in declined.stdout

@@ -28,8 +28,7 @@ def prepare(folder: Path) -> None:
     project.active_path.unlink()
     project.state_path.unlink()
     project.run.rmdir()
-    project.git("add", "-A")
-    project.git("commit", "-qm", "code")
+    project.commit("code")
     project.git("checkout", "-qb", "feature")
     assert project.faber("run", "start", "--run-id", OTHER, "--work-id", "7").returncode == 0
     assert project.faber("note", "add", "the other run's note").returncode == 0
@@ -37,21 +36,14 @@ def prepare(folder: Path) -> None:
     project.state_path.write_text(state)
     assert project.faber("run", "resume", RUN, "--yes").returncode == 0
     project.deliver(START, client="one", pid="1")
-    project.git("add", "-A")
-    project.git("commit", "-qm", "runs")
+    project.commit("runs")
     project.git("checkout", "-q", "main")
     project.git("clean", "-fdxq")
     assert not (project.root / ".fractary" / "runs").exists()
 
 
-def printed(project: Project, *command: str) -> str:
-    done = project.faber(*command)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 def listed(project: Project) -> dict[str, dict[str, Any]]:
-    return {row["run_id"]: row for row in json.loads(printed(project, "run", "list", "--json"))["data"]}
+    return {row["run_id"]: row for row in json.loads(project.said("run", "list", "--json"))["data"]}
 
 
 def test_run_list_marks_the_runs_that_are_not_in_the_work_tree(project: Project) -> None:
@@ -62,12 +54,12 @@ def test_run_list_marks_the_runs_that_are_not_in_the_work_tree(project: Project)
         True,
         "in_progress",
     )
-    lines = printed(project, "run", "list").splitlines()
+    lines = project.said("run", "list").splitlines()
     assert any(line.startswith(f"~ {OTHER}") for line in lines)
     assert any("`faber-ledger run resume RUN`" in line for line in lines)
     project.git("checkout", "-q", "feature")
     assert [row["in_work_tree"] for row in listed(project).values()] == [True, True]
-    assert "~" not in printed(project, "run", "list")
+    assert "~" not in project.said("run", "list")
 
 
 def test_verify_all_verifies_the_logs_below_the_git_directory(project: Project) -> None:
@@ -94,15 +86,15 @@ def test_each_report_finds_the_run_by_all_of_its_names(project: Project) -> None
         ["status", "other"],
         ["status", "--work-id", "7"],
     ):
-        text = printed(project, *command)
+        text = project.said(*command)
         assert OTHER in text or "the other run's note" in text, command
 
 
 def test_an_event_of_it_is_shown_and_a_shell_completes_the_run(project: Project) -> None:
     env = {"_FABER_LEDGER_COMPLETE": "bash_complete", "COMP_WORDS": "faber-ledger status oth", "COMP_CWORD": "2"}
     assert OTHER in project.faber(env=env).stdout
-    note = json.loads(printed(project, "log", OTHER, "--type", "note_recorded", "--json").split("\n")[0])
-    assert "the other run's note" in printed(project, "show", "--run", "other", note["id"])
+    note = json.loads(project.said("log", OTHER, "--type", "note_recorded", "--json").split("\n")[0])
+    assert "the other run's note" in project.said("show", "--run", "other", note["id"])
 
 
 def test_a_command_that_writes_all_runs_leaves_those_of_other_branches(project: Project) -> None:
@@ -115,4 +107,4 @@ def test_a_run_that_another_work_tree_has_is_listed_and_read_too(project: Projec
     there = Project(project.root.parent / "there", RUN)
     assert {row["in_work_tree"] for row in listed(project).values()} == {False}
     assert {row["in_work_tree"] for row in listed(there).values()} == {True}
-    assert OTHER in printed(project, "status", "other")
+    assert OTHER in project.said("status", "other")

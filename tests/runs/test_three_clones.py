@@ -93,8 +93,7 @@ class World:
         assert first.faber("session-load").returncode == 0
         options = ("init", "--git-only", "--carry", carry)
         assert first.faber(*options).returncode == 0
-        first.git("add", "--all")
-        first.git("commit", "-m", "A run")
+        first.commit("A run")
         first.git("push", "--quiet", "--set-upstream", "origin", "main")
         if self.has_refs:
             assert first.faber("sync").returncode == 0

@@ -46,8 +46,7 @@ def write_run(project: Project) -> None:
 
 
 def commit(top: Path) -> None:
-    Project(top).git("add", "-A")
-    Project(top).git("commit", "-qm", "work")
+    Project(top).commit("work")
 
 
 @pytest.fixture(params=few(FOLDERS, 1), ids=" and ".join)

@@ -32,8 +32,7 @@ def prepare(folder: Path) -> None:
     project.git("checkout", "--quiet", "-b", BRANCH)
     project.change_state(artifacts={"branch_name": BRANCH})
     project.deliver(START, client="first", pid="1")
-    project.git("add", "-A")
-    project.git("commit", "--quiet", "-m", "Run")
+    project.commit("Run")
     project.git("push", "--quiet", "--set-upstream", "origin", BRANCH)
 
 
@@ -103,8 +102,7 @@ def test_a_run_that_is_completed_is_published_until_it_is_committed(project: Pro
 
 def test_the_last_end_leaves_a_clean_tree_until_seal(project: Project) -> None:
     project.change_state(status="completed", completed_at="2026-01-05T18:00:00Z")
-    project.git("add", "-A")
-    project.git("commit", "--quiet", "-m", "Complete")
+    project.commit("Complete")
     project.deliver(END, client="first", pid="1")
     assert (changed(project), not_in_file(project) > 0) == ("", True)
     project.git("checkout", "--quiet", "main")
@@ -142,8 +140,7 @@ def test_a_run_on_main_alone_needs_no_command(tmp_path: Path) -> None:
     alone = Project.made(tmp_path / "alone")
     record(alone)
     assert not_in_file(alone) == 0
-    alone.git("add", "-A")
-    alone.git("commit", "--quiet", "-m", "Run")
+    alone.commit("Run")
     record(alone)
     assert not_in_file(alone) == 0
 

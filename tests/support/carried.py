@@ -122,13 +122,18 @@ class CarriedClone(Clone):
     """A clone of a project whose ledgers travel in git refs."""
 
     @classmethod
-    def started(cls, root: Path) -> CarriedClone:
+    def started(cls, root: Path, *, ignores_state: bool = False) -> CarriedClone:
         """Make a clone beside its `origin.git`, with a run that has one session, of which nothing was sent."""
         made = _started_clone()
         shutil.copytree(made / "origin.git", root.parent / "origin.git", symlinks=True)
         shutil.copytree(made / "one", root, symlinks=True)
         clone = cls(root)
         clone.git("remote", "set-url", "origin", str(root.parent / "origin.git"))
+        if ignores_state:
+            clone.git("rm", "--cached", "-rq", ".fractary/runs")
+            (root / ".gitignore").write_text("state.json\nmetadata.json\n")
+            clone.commit("ignored")
+            clone.git("push", "-q", "origin", "main")
         return clone
 
     @property
@@ -155,6 +160,15 @@ class CarriedClone(Clone):
         made.name_run()
         agree(made.root, auto=auto)
         return made
+
+    def second_at_work(self) -> CarriedClone:
+        """Send the run, and return another clone, which has sent its session `by two` since."""
+        self.sync()
+        two = self.second("two")
+        two.sync()
+        two.work("by two")
+        two.sync()
+        return two
 
     def sync(self, *arguments: str, code: int = 0, path: str | None = None) -> Done[str]:
         done = self.call(str(COMMAND), "sync", *arguments, PATH=path or self.environment["PATH"])
@@ -205,10 +219,6 @@ class CarriedClone(Clone):
         """Record a session from its start to its end."""
         self.record(client)
         self.end(client)
-
-    def record(self, client: str) -> None:
-        done = self.deliver("session-start", client, hook_event_name="SessionStart", source="startup")
-        assert client in self.clients(), done.stderr
 
     def start_line(self, client: str = "looks") -> str:
         """Start a session, and return the line that the user is shown."""

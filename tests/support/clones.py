@@ -111,8 +111,9 @@ class Clone:
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr
 
-    def faber(self, *arguments: str, code: int = 0) -> Done[str]:
-        done = self.call(str(COMMAND), *arguments)
+    def faber(self, *arguments: str, code: int = 0, **options: Any) -> Done[str]:
+        """Run a command; `options` are those of `call`."""
+        done = self.call(str(COMMAND), *arguments, **options)
         assert done.returncode == code, done.stdout + done.stderr
         return done
 
@@ -145,9 +146,9 @@ class Clone:
         assert done.returncode == 0
         return done
 
-    def commit(self, message: str) -> None:
+    def commit(self, message: str, *options: str) -> None:
         self.git("add", "-A")
-        self.git("commit", "-qm", message)
+        self.git("commit", "-qm", message, *options)
 
     def advance(self, client: str) -> None:
         """Record a session and commit it."""

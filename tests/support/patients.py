@@ -97,8 +97,7 @@ def make_healthy(root: Path) -> Patient:
     patient = Patient(root)
     assert patient.faber("init").returncode == 0
     patient.deliver("SessionStart.startup.print")
-    patient.git("add", ".")
-    patient.git("commit", "-q", "-m", "Set up")
+    patient.commit("Set up")
     return patient
 
 
@@ -259,8 +258,7 @@ def _a_folder_for_the_active_file(patient: Patient) -> None:
 
 def _nothing_active(patient: Patient) -> None:
     another_run(patient, "other-1")
-    patient.git("add", "--all")
-    patient.git("commit", "--quiet", "--message", "Two runs")
+    patient.commit("Two runs")
     patient.active_path.unlink()
 
 

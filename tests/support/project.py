@@ -146,8 +146,7 @@ class Project:
         )
         project.deliver("SessionStart.startup.print")
         assert project.faber("note", "add", "it went well").returncode == 0
-        project.git("add", "-A")
-        project.git("commit", "--quiet", "-m", "Work")
+        project.commit()
         return project
 
     def write(self, relative: str, content: str | bytes) -> Path:
@@ -174,6 +173,17 @@ class Project:
             raise subprocess.CalledProcessError(done.returncode, done.args, done.stdout, done.stderr)
         return done.stdout.decode().strip()
 
+    def commit(self, message: str = "Work", *options: str) -> None:
+        """Commit everything."""
+        self.git("add", "-A")
+        self.git("commit", "--quiet", "-m", message, *options)
+
+    def commit_file(self, relative: str, content: str | bytes, message: str) -> None:
+        """Write a file, and commit it alone."""
+        self.write(relative, content)
+        self.git("add", relative)
+        self.git("commit", "--quiet", "-m", message)
+
     def clone(self, root: Path, hostname: str) -> Project:
         """Clone the project, as on another machine on which the run was resumed."""
         self.git("clone", "--quiet", str(self.root), str(root))
@@ -199,6 +209,21 @@ class Project:
         """Run a command in the project; `options` are those of `subprocess.run`."""
         usual: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "encoding": "utf-8"}
         return run_command([COMMAND, *arguments], cwd=self.root, env=self.environment(env), **(usual | options))
+
+    def said(self, *arguments: str, code: int = 0, env: Mapping[str, str | None] | None = None) -> str:
+        """Run a command, check its exit code, and return its output and its errors."""
+        done = self.faber(*arguments, env=env)
+        assert done.returncode == code, (arguments, done.stdout, done.stderr)
+        return done.stdout + done.stderr
+
+    def start_run(self, work_id: str, *options: str, **env: str | None) -> str:
+        """Start a run of a work item; return its id."""
+        done = self.faber("run", "start", "--work-id", work_id, "--json", *options, env=env)
+        assert done.returncode == 0, done.stderr
+        return str(json.loads(done.stdout)["data"]["run_id"])
+
+    def redact(self, *arguments: str, code: int = 0) -> str:
+        return self.said("redact", *arguments, "--yes", code=code)
 
     def on_terminal(self, *arguments: str, answers: list[str] | None = None, env: Any = None) -> tuple[str, int]:
         """Run a command on a terminal, type an answer at each prompt; return what was shown, and the exit code."""
@@ -374,8 +399,7 @@ def _committed_project() -> Path:
     project = Project(folder)
     project.git("init", "--quiet", "--initial-branch=main")
     project.write(PROTOCOL, "# Orchestration\n\nOne step after the other.\n")
-    project.git("add", ".")
-    project.git("commit", "--quiet", "-m", "Begin")
+    project.commit("Begin")
     return project.root
 
 

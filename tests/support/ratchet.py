@@ -109,8 +109,7 @@ class _Scene:
         return scene
 
     def commit(self) -> None:
-        self.project.git("add", "--all")
-        self.project.git("commit", "--quiet", "--message", "Work")
+        self.project.commit()
 
     def record_session(self, client: str) -> None:
         """Record a session, start and end."""

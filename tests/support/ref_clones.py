@@ -12,10 +12,9 @@ REF = f"refs/faber-ledger/{RUN}"
 FETCHED = f"refs/faber-ledger-remotes/origin/{RUN}"
 
 
-def carry_refs(project: Project) -> None:
+def carry_refs(project: Project) -> str:
     """Let a project's ledgers travel in git refs, and this clone send them to `origin`, by commands alone."""
-    done = project.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
-    assert done.returncode == 0, done.stderr
+    return project.said("init", "--git-only", "--carry", "refs", "--no-auto-send")
 
 
 def first_clone(root: Path) -> Project:
@@ -24,8 +23,7 @@ def first_clone(root: Path) -> Project:
     project.git("clone", "--quiet", "--bare", ".", f"../{REMOTE}")
     project.git("remote", "add", "origin", f"../{REMOTE}")
     carry_refs(project)
-    project.git("add", "--all")
-    project.git("commit", "--quiet", "-m", "Set up")
+    project.commit("Set up")
     project.git("push", "--quiet", "origin", "main")
     return project
 
@@ -45,9 +43,7 @@ def another_clone(first: Project, name: str) -> Project:
 
 def sync(project: Project, code: int = 0) -> str:
     """Exchange the clone's runs with the remote; return what was said."""
-    done = project.faber("sync", project.run_id)
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout + done.stderr
+    return project.said("sync", project.run_id, code=code)
 
 
 def at_remote(project: Project, *arguments: str) -> str:

@@ -27,29 +27,20 @@ def _begin(root: Path) -> None:
     project = Project(root)
     project.git("init", "--quiet", "--initial-branch=main")
     assert project.faber("init").returncode == 0
-    project = Project(root, start_run(project, "258"))
-    project.git("add", "-A")
-    project.git("commit", "--quiet", "-m", "Begin")
-
-
-def start_run(project: Project, work_id: str, *options: str, **env: str | None) -> str:
-    done = project.faber("run", "start", "--work-id", work_id, "--json", *options, env=env)
-    assert done.returncode == 0, done.stderr
-    run_id: str = json.loads(done.stdout)["data"]["run_id"]
-    return run_id
+    project = Project(root, project.start_run("258"))
+    project.commit("Begin")
 
 
 def start_in_worktree(project: Project, work_id: str) -> Project:
     """Start a run in a worktree of its own."""
-    run_id = start_run(project, work_id, "--worktree")
+    run_id = project.start_run(work_id, "--worktree")
     return Project(project.root.parent / f"{project.root.name}-issue-{work_id}", run_id)
 
 
 def finish_run(tree: Project, status: str = "completed") -> None:
     """Finish a run as FABER's own tools do, and commit."""
     tree.change_state(status=status)
-    tree.git("add", "-A")
-    tree.git("commit", "--quiet", "-m", f"Finish {tree.run_id}")
+    tree.commit(f"Finish {tree.run_id}")
 
 
 def list_worktrees(project: Project) -> dict[str, dict[str, Any]]:

@@ -106,7 +106,7 @@ def settle_elsewhere(team: Team, branch: str) -> None:
     name = team.new_name("fresh-")
     home = team.folder / f"home-{name}"
     home.mkdir()
-    machine = Machine(name, home, team.clock, team.machines["bob"].program, trees={"main": team.folder / name})
+    machine = Machine(name, home, team.clock, trees={"main": team.folder / name})
     team.git(machine, team.folder, "clone", "-q", "--branch", branch, team.site.url, str(machine.main))
     desk = Desk(team, machine, machine.main)
     if not desk.git("merge", "-q", "--no-edit", "origin/main", may_fail=True):

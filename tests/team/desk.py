@@ -57,8 +57,7 @@ class Desk:
 
     def _write_run(self, run: str) -> None:
         chance = self.team.chance
-        layouts = LAYOUTS if self.machine.program.is_this else LAYOUTS[:1]
-        layout, which = chance.choice(layouts), chance.choice(((OURS,), (FABERS,), ACTIVE))
+        layout, which = chance.choice(LAYOUTS), chance.choice(((OURS,), (FABERS,), ACTIVE))
         path = self.root / layout.format(run, *run.split("-run-"))
         path.parent.mkdir(parents=True, exist_ok=True)
         state = {
@@ -72,7 +71,7 @@ class Desk:
             "artifacts": chance.choice(({}, {"branch_name": self.machine.branch(self.root)})),
         }
         path.write_text(json.dumps(state, indent=2) + "\n")
-        for name in which if self.machine.program.is_this else (OURS,):
+        for name in which:
             active = self.root / name
             active.parent.mkdir(parents=True, exist_ok=True)
             active.write_text(f"{run}\n")
@@ -158,7 +157,7 @@ class Desk:
         self.team.counts["checkouts refused"] += 1
         if self.team.has_refs:
             self.team.differ("checkout refused", f"{self.machine.name}: {' '.join(words)}")
-        elif self.machine.program.folder is not None:
+        elif self.machine.has_program:
             self.faber("seal")
         self.git("commit", "-qam", "Save the session", may_fail=True)
         return self.git("checkout", "-q", *words)

@@ -16,13 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from team.machine import Clock, Machine, read_events, states_in
-from team.programs import install
 from team.remote import ledgers_at, open_sessions, wait_for_senders
 from team.site import Site
 
 if TYPE_CHECKING:
     from team.machine import Answer
-    from team.programs import Program
 
 STATES = "faber/runs/**/state-*.json\n"
 ACTIVE = "faber/runs/.active-run-id\n"
@@ -54,7 +52,7 @@ WAYS = [
 class Order:
     """Developers, the site between them, and what was counted."""
 
-    def __init__(self, folder: Path, way: Way, programs: dict[str, Program], developers: int) -> None:
+    def __init__(self, folder: Path, way: Way, developers: int) -> None:
         self.folder = folder
         self.way = way
         self.clock = Clock()
@@ -63,15 +61,14 @@ class Order:
         self.found: list[str] = []  # what should not have been
         self.seen: dict[str, set[str]] = {}  # the events of each run, which clones have recorded
         self.codes: list[tuple[str, int]] = []  # of each `git pull` and `git fetch`
-        program = programs["none" if way.carry is None else "this"]
         names = [f"dev{number}" for number in range(developers)]
-        self.machines = [self._add(name, program) for name in names]
+        self.machines = [self._add(name) for name in names]
         self._begin()
 
-    def _add(self, name: str, program: Program) -> Machine:
+    def _add(self, name: str) -> Machine:
         home = self.folder / f"home-{name}"
         home.mkdir()
-        return Machine(name, home, self.clock, program, trees={"main": self.folder / name})
+        return Machine(name, home, self.clock, self.way.carry is not None, trees={"main": self.folder / name})
 
     def _begin(self) -> None:
         first = self.machines[0]
@@ -285,10 +282,10 @@ def ask(bare: Path, *words: str) -> str:
     return subprocess.run(["git", *words], cwd=bare, capture_output=True, text=True, check=True).stdout
 
 
-def play(folder: Path, way: Way, programs: dict[str, Program], *, issues: int, developers: int) -> Order:
+def play(folder: Path, way: Way, *, issues: int, developers: int) -> Order:
     """Let developers work off issues in FABER's order, some of them at once; `counts` has what came out."""
     folder.mkdir(parents=True)
-    order, waiting = Order(folder, way, programs, developers), []
+    order, waiting = Order(folder, way, developers), []
     for number in range(issues):
         order.begin(number)
         waiting.append(number)
@@ -303,7 +300,7 @@ def main() -> None:
     """Play every way of working, and print what came out of each."""
     with tempfile.TemporaryDirectory(prefix="faber-order-") as folder:
         for number, way in enumerate(WAYS):
-            order = play(Path(folder) / str(number), way, install(), issues=8, developers=4)
+            order = play(Path(folder) / str(number), way, issues=8, developers=4)
             sys.stdout.write(f"{way.described} | {dict(sorted((+order.counts).items()))}\n")
             sys.stdout.write("".join([f"    {one}\n" for one in order.found[:6]]))
             sys.stdout.flush()

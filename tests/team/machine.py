@@ -1,4 +1,4 @@
-"""A developer's machine: a home, a clone with its work trees, and the program in some version or not at all."""
+"""A developer's machine: a home, a clone with its work trees, and the program or not."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ import subprocess
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from support.command import Command
+from support.command import COMMAND, Command
 from support.fork_server import CLOCK
-
-if TYPE_CHECKING:
-    from team.programs import Program
+from support.program import program_folder
 
 OURS, FABERS = ACTIVE = (".fractary/faber/.active-run-id", ".fractary/faber/runs/.active-run-id")
 BEGIN = 1_767_600_000  # 5 January 2026, in the past of every machine that runs this
@@ -72,6 +70,12 @@ def plain_environment(clock: Clock, who: str) -> dict[str, str]:
     return {**kept, "GIT_EDITOR": "true", "GIT_TERMINAL_PROMPT": "0", CLOCK: str(clock.now)}
 
 
+def search_path(*, has_program: bool) -> str:
+    """Return the PATH of a machine that has the program, or does not have it."""
+    others = [one for one in os.environ["PATH"].split(os.pathsep) if not (Path(one) / "faber-ledger").exists()]
+    return os.pathsep.join([*[program_folder()] * has_program, *others])
+
+
 @dataclass
 class Machine:
     """A machine with one clone. `pulls_by`: its user's habit; `seals_by`: how its user prepares a commit."""
@@ -79,7 +83,7 @@ class Machine:
     name: str
     home: Path
     clock: Clock
-    program: Program
+    has_program: bool = True
     pulls_by: str = "--no-rebase"
     seals_by: str = "seal"  # or "hook" (pre-commit), or "nothing"
     at_work: str | None = None  # the run that is at work in the clone's main work tree
@@ -92,7 +96,8 @@ class Machine:
 
     @property
     def environment(self) -> dict[str, str]:
-        own = {"HOME": str(self.home), "XDG_CONFIG_HOME": str(self.home / ".config"), "PATH": self.program.path}
+        path = search_path(has_program=self.has_program)
+        own = {"HOME": str(self.home), "XDG_CONFIG_HOME": str(self.home / ".config"), "PATH": path}
         return {**plain_environment(self.clock, self.name), **own, "FABER_LEDGER_HOSTNAME": self.name}
 
     def git(self, root: Path, *arguments: str) -> Answer:
@@ -101,11 +106,11 @@ class Machine:
 
     def faber(self, root: Path, *arguments: str, client: dict[str, str] | None = None) -> Answer:
         """Run the program in a work tree, inside a client if there is one."""
-        return self._run([self.program.command, *arguments], root, more=client)
+        return self._run([str(COMMAND), *arguments], root, more=client)
 
     def hook(self, root: Path, name: str, content: bytes, client: dict[str, str]) -> Answer:
         """Run the program as a client's hook."""
-        return self._run([self.program.command, "hook", HOOKS[name]], root, content, client)
+        return self._run([str(COMMAND), "hook", HOOKS[name]], root, content, client)
 
     def _run(self, words: list[str], root: Path, content: bytes = b"", more: dict[str, str] | None = None) -> Answer:
         pipe = subprocess.PIPE

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from team import crossings, stories
-from team.programs import install
 from team.sync import settle_all
 from team.sync_refs import settle_refs
 from team.table import lines_of, write_page
@@ -23,15 +22,13 @@ from team.team import Team
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from team.programs import Program
-
 WEEK = 7 * 24 * 60 * 60
 MINUTES = (5, 10, 20, 60, 90, 120)  # between two steps
 
 
-def simulate(folder: Path, seed: int, weeks: float, programs: dict[str, Program], carry: str = "tree") -> Team:
+def simulate(folder: Path, seed: int, weeks: float, carry: str = "tree") -> Team:
     """Let a team work for some weeks and to the end of what it has begun, then synchronize its clones."""
-    team = Team(folder, seed, programs, carry)
+    team = Team(folder, seed, carry)
     people = ["ann", "bob", "bob beside", "cem", "dee", "eve"]
     at_work: dict[str, Iterator[None]] = {}
     end = team.clock.now + int(weeks * WEEK)
@@ -82,7 +79,7 @@ def simulate_seed(seed: int, weeks: float, carry: str) -> Outcome:
     """Simulate one team in folders of its own, and print how it went."""
     begun, folder = time.monotonic(), Path(tempfile.mkdtemp(prefix="faber-team-"))
     try:
-        team = simulate(folder / "team", seed, weeks, install(), carry)
+        team = simulate(folder / "team", seed, weeks, carry)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     say(f"seed {seed}: {len(team.differences)} differences, {time.monotonic() - begun:.0f} s")

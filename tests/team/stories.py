@@ -117,7 +117,7 @@ def make_ready(desk: Desk, run: str, one: PullRequest | None, branch: str, clien
         desk.faber("seal")
     elif how != "nothing":
         desk.finish(run, "command" if how == "run finish" else "FABER")
-    if how == "FABER" and desk.machine.program.folder is not None and not team.has_refs:
+    if how == "FABER" and not team.has_refs:
         desk.faber("seal")
     is_unsealed = how == "FABER, not sealed" and desk.machine.seals_by == "nothing"
     desk.commit(f"Finish {run}")
@@ -203,7 +203,7 @@ def plain_work(team: Team, machine: Machine) -> Iterator[None]:
     yield
     desk.go_to("-b", branch)
     # A run that is at work goes on, whatever branch is checked out.
-    client = desk.start_client(machine.at_work) if machine.program.is_this else None
+    client = desk.start_client(machine.at_work) if machine.has_program else None
     for _ in range(team.chance.randint(1, 3)):
         desk.write_code()
         yield

@@ -19,7 +19,7 @@ ROUNDS = 6
 
 def settle_all(team: Team) -> None:
     """Synchronize all clones, and compare them."""
-    machines = [one for one in team.machines.values() if one.program.folder is not None]
+    machines = [one for one in team.machines.values() if one.has_program]
     for number in range(1, ROUNDS + 1):
         team.clock.pass_minutes(10)
         before = team.site.head("main")
@@ -30,7 +30,7 @@ def settle_all(team: Team) -> None:
             break
     else:
         team.differ("no end", f"after {ROUNDS} rounds the clones still have something to push")
-    compare(team, [one for one in machines if one.program.is_this])
+    compare(team, machines)
 
 
 def publish(team: Team, machine: Machine) -> None:

@@ -18,7 +18,7 @@ ROUNDS = 2  # of `sync`: one that sends, one that fetches what the others have s
 def settle_refs(team: Team) -> None:
     """Look what the remote has; then let each clone exchange its runs, and compare them."""
     look_for_ends(team)
-    machines = [one for one in team.machines.values() if one.program.is_this]
+    machines = [one for one in team.machines.values() if one.has_program]
     for _ in range(ROUNDS):
         team.clock.pass_minutes(10)
         for machine in machines:

@@ -17,8 +17,6 @@ from team.site import Site
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from team.programs import Program
-
 PROTOCOL = "plugins/faber/docs/workflow-orchestration-protocol.md"
 IGNORED = ".claude/\n*.log\n"
 # Where ledgers travel in refs, git ignores the other files of runs, too, as FABER's own rules do with its states.
@@ -52,7 +50,7 @@ class Difference:
 class Team:
     """Machines, a site and a clock. Each event that was ever seen is kept here, to be looked for at the end."""
 
-    def __init__(self, folder: Path, seed: int, programs: dict[str, Program], carry: str = "tree") -> None:
+    def __init__(self, folder: Path, seed: int, carry: str = "tree") -> None:
         self.folder = folder
         self.seed = seed
         self.carry = carry
@@ -67,7 +65,7 @@ class Team:
         self.names = 0
         self.site = Site(folder / "site", self.clock)
         self.machines: dict[str, Machine] = {}
-        self._begin(programs)
+        self._begin()
 
     # What happened
 
@@ -95,9 +93,8 @@ class Team:
 
     # The beginning
 
-    def _begin(self, programs: dict[str, Program]) -> None:
-        this = programs["this"]
-        first = self._add("laptop", this, seals_by="hook")
+    def _begin(self) -> None:
+        first = self._add("laptop", seals_by="hook")
         root = first.main
         root.mkdir(parents=True)
         (root / ".gitignore").write_text(IGNORED + RUN_FILES * self.has_refs)
@@ -111,28 +108,29 @@ class Team:
             self.git(first, root, *words.split())
         self.git(first, root, "push", "-q", "origin", "main:release")
         self.git(first, root, "remote", "set-head", "origin", "main")
-        for name, program, options, seals_by in (
-            ("desktop", this, [], "seal"),
-            ("bob", this, [], "seal"),
-            ("cem", this, ["--filter=blob:none"], "nothing"),
-            ("dee", this, ["--depth=1", "--no-single-branch"], "hook"),
-            ("eve", programs["none"], [], "nothing"),
+        for name, options, seals_by in (
+            ("desktop", [], "seal"),
+            ("bob", [], "seal"),
+            ("cem", ["--filter=blob:none"], "nothing"),
+            ("dee", ["--depth=1", "--no-single-branch"], "hook"),
+            ("eve", [], "nothing"),
         ):
-            machine = self._add(name, program, seals_by=seals_by)
+            machine = self._add(name, seals_by=seals_by)
             self.git(machine, self.folder, "clone", "-q", *options, self.site.url, str(machine.main))
-            if program.folder is not None:
+            if machine.has_program:
                 self._set_up(machine)
 
     def _set_up(self, machine: Machine) -> None:
         options = ["--carry", "refs"] if self.has_refs else ["--pre-commit"] * (machine.seals_by == "hook")
         self.faber(machine, machine.main, "init", "--git-only", *options)
 
-    def _add(self, name: str, program: Program, *, seals_by: str) -> Machine:
+    def _add(self, name: str, *, seals_by: str) -> Machine:
         home = self.folder / f"home-{name}"
         home.mkdir(parents=True)
         seals_by = "nothing" if self.has_refs else seals_by
         pulls_by = self.chance.choice(("--no-rebase", "--rebase"))
-        machine = Machine(name, home, self.clock, program, pulls_by, seals_by, trees={"main": self.folder / name})
+        trees = {"main": self.folder / name}
+        machine = Machine(name, home, self.clock, name != "eve", pulls_by, seals_by, trees=trees)
         self.machines[name] = machine
         return machine
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 from support.sizes import few, pick
 
-from team.programs import install
 from team.simulate import report, simulate
 
 if TYPE_CHECKING:
@@ -18,6 +17,6 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize("seed", few([1, 2], 1))
 def test_a_team_works_for_weeks(seed: int, tmp_path: Path) -> None:
     weeks = pick(1, 4) / 4
-    team = simulate(tmp_path / "team", seed, weeks, install())
+    team = simulate(tmp_path / "team", seed, weeks)
     if team.differences:
         pytest.fail(report(team, weeks), pytrace=False)
