@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from faber_ledger.files.json_text import on_lines
-from faber_ledger.ledger.encoding import loads
+from faber_ledger.ledger.encoding import dumps, loads
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.fold import NAMES, fold
 from faber_ledger.recording.secrets.mask import mask_text, mask_tokens
@@ -36,6 +36,14 @@ def metadata_content(content: bytes) -> bytes | None:
     except (ValueError, RecursionError):
         return None
     return text.encode("utf-8", "backslashreplace") if isinstance(found, dict) else None
+
+
+def metadata_to_write(content: bytes, ours: bytes) -> bytes:
+    """Return a `metadata.json` from elsewhere with the secrets that ours has where it is masked."""
+    if MARK.encode() not in content or metadata_content(ours) is None:
+        return content
+    found = keep_secrets(loads(content.decode()), loads(ours.decode()))
+    return f"{on_lines(found)}\n".encode("utf-8", "backslashreplace")
 
 
 def write_missing_state(run: Run, content: str, log: Log) -> bool:
@@ -64,9 +72,26 @@ def replace_state(run: Run, content: str, before: str, log: Log, warn: Callable[
         document = read_state(run)
         if content_of(document.value) != before:
             return False
+        if MARK in content:
+            kept = on_lines(keep_secrets(state.value, document.value)).encode("utf-8", "backslashreplace")
+            state = parse_state(run, kept)
         own = {name: value for name, value in document.value.items() if name in OWN and name not in NAMES}
         text = state.with_members({**own, **fold(log.stream())})
         return state_write.replace_document(run, document, text, warn)
+
+
+MARK = "[masked"  # in a text from which a secret was taken
+
+
+def keep_secrets(theirs: Any, ours: Any, name: str = "") -> Any:
+    """Return a value from elsewhere, with our texts where it has what is left of them without their secrets."""
+    if isinstance(theirs, dict) and isinstance(ours, dict):
+        return {key: keep_secrets(item, ours.get(key), key) for key, item in theirs.items()}
+    if isinstance(theirs, list) and isinstance(ours, list):
+        known = {dumps(mask_value(one, name)): one for one in ours}
+        return [known.get(dumps(item), item) for item in theirs]
+    is_ours = isinstance(theirs, str) and isinstance(ours, str) and MARK in theirs and mask_value(ours, name) == theirs
+    return ours if is_ours else theirs
 
 
 # Members whose values name something: only a token makes such a value a secret.

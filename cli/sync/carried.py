@@ -362,7 +362,7 @@ def _prepare(remote: Remote, one: Carried, parent: str, folder: str, warn: Warn,
         sent.note_files(run)
         sent.noted_at = now()
         shutil.copyfile(run.log_path, path)
-        state, metadata = files_to_send(remote, run, sent, parent)
+        state, metadata = files_to_send(remote, run, sent, parent, one.due)
         with suppress(LedgerError):
             refresh_copy(run, read_state(run), warn)  # so that no copy is older than what was exchanged
         blocks = dict(fold(log.stream()))

@@ -29,7 +29,13 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import effective_redactions
 from faber_ledger.ledger.union import rows_in_file
 from faber_ledger.recording.insertion import write_blocks
-from faber_ledger.recording.server_state import content_of, metadata_content, replace_state, write_missing_state
+from faber_ledger.recording.server_state import (
+    content_of,
+    metadata_content,
+    metadata_to_write,
+    replace_state,
+    write_missing_state,
+)
 from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.git import is_tracked, project_key
 from faber_ledger.runs.git_command import run_git
@@ -225,6 +231,6 @@ def _take_metadata(run: Run, sent: Sent, path: str | None, remote: str, warn: Wa
         return False  # not here, git's, or behind a link that leads out of the project: the ref's goes on in the ref
     elif is_new:
         os.makedirs(run.own_directory, exist_ok=True)
-        disk.put(run.metadata_path, theirs)
+        disk.put(run.metadata_path, metadata_to_write(theirs, read_or_empty(run.metadata_path, largest)))
     sent.here.metadata, sent.here.metadata_base = others, sent.commit
     return is_new and not is_ours

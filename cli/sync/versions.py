@@ -76,10 +76,13 @@ def place_of(root: str, run_id: str, commit: Commit | None) -> Run:
     return find_run_from(root, run_id, fields_of(commit.message).get(STATE_PATH, "") if commit is not None else "")
 
 
-def files_to_send(remote: Remote, run: Run, sent: Sent, parent: str) -> tuple[dict[str, Any], bytes | None]:
+def files_to_send(
+    remote: Remote, run: Run, sent: Sent, parent: str, due: list[str]
+) -> tuple[dict[str, Any], bytes | None]:
     """Return the state and the metadata that go with the log: ours, or the remote's where that is newer and not taken.
 
-    The remote's stay, too, where the run's files are not here, and where the state here is git's.
+    The remote's stay, too, where the run's files are not here, and where the state here is git's. `due` are what
+    `due_files` says.
     """
     state: dict[str, Any] = {}
     with suppress(LedgerError):
@@ -87,9 +90,9 @@ def files_to_send(remote: Remote, run: Run, sent: Sent, parent: str) -> tuple[di
     ours, here, there = state, sent.here, dict[str, bytes]()
     metadata = metadata_content(_read_metadata(run.metadata_path))
     digest = digest_of_metadata(metadata or b"")
-    is_changed = _is_metadata_changed(run, here)
+    is_changed = METADATA in due
     is_known = digest == here.metadata and here.metadata_base == parent
-    is_gits = _is_of_git(run, sent, state)
+    is_gits = STATE not in due and _is_of_git(run, sent, state)
     is_older = here.digest == digest_of(state) or sent.updated_at >= time_of(state)
     is_newer = not state or is_gits or (here.base != parent and is_older)
     if parent and (is_newer or not (is_changed or is_known)):

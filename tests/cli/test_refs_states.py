@@ -420,3 +420,22 @@ def test_an_older_commits_state_is_no_change(tmp_path: Path) -> None:
     assert at_origin(one)["current_phase"] == "evaluate"
     one.faber("run", "resume", RUN, "--yes")
     assert one.state["current_phase"] == "evaluate"
+
+
+@pytest.mark.parametrize("changes", [False, True])
+def test_a_secret_here_stays_where_the_ref_has_its_mask(one: CarriedClone, changes: bool) -> None:
+    secrets = {"hook": "https://user:Zx81mnopqr@example.com/a", "list": [{"api_token": "ghp_" + "a1B2" * 9}]}
+    one.change(**secrets, updated_at=LATER)
+    one.sync()
+    two = bring(one)
+    assert "Zx81" not in json.dumps(two.state)
+    two.change(other="new", updated_at=LATEST)
+    two.sync()
+    if changes:
+        one.change(mine="new")
+    one.sync()
+    assert {name: one.state[name] for name in ("other", *secrets)} == {"other": "new", **secrets}
+    one.sync()
+    two.sync()
+    assert "Zx81" not in json.dumps(two.state)
+    assert two.state["other"] == "new"
