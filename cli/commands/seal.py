@@ -13,7 +13,7 @@ from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import GitFailed, NoActiveRun
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.file import sqlite3
-from faber_ledger.ledger.foreign import event_ids
+from faber_ledger.ledger.foreign import missing_in_file
 from faber_ledger.ledger.verify import find_problems
 from faber_ledger.recording.adoption import is_started_here
 from faber_ledger.recording.recording import record_before_projecting
@@ -165,10 +165,10 @@ def _seal(run: Run, *, is_named: bool) -> dict[str, Any]:
         with read_log(run) as log:
             count = log.count_events()
             is_published = carries_refs(run.root) or TreeNote(run).heads == log.heads_text()
+            left = 0 if is_published else len(missing_in_file(log, run.ledger_path))
     if why is None and not staged and carries_refs(run.root):
         why = "its ledger travels in a git ref, which `faber-ledger sync` sends"
-    events = count if is_published else len(event_ids(run.ledger_path))
-    return {"run_id": run.run_id, "events": events, "left": count - events, "why": why, "staged": staged}
+    return {"run_id": run.run_id, "events": count - left, "left": left, "why": why, "staged": staged}
 
 
 def _check(run: Run) -> None:
