@@ -69,10 +69,8 @@ def find_runs(server: Server, projects: Sequence[str]) -> Iterator[Found]:
     newest: list[Newest] = []
     logins = {project: owners_of_clones(server, project) for project in projects}
     for project in projects:
-        with server.transaction() as connection:
-            for run_id, name, kind, at, writer in ask(connection, "newest_of_runs", NEWEST, project=project):
-                last: LastEvent = {"id": name, "type": kind, "at": at, "writer": writer}
-                newest.append((project, run_id, last))
+        for run_id, name, kind, at, writer in server.ask("newest_of_runs", NEWEST, project=project):
+            newest.append((project, run_id, {"id": name, "type": kind, "at": at, "writer": writer}))
     newest.sort(key=lambda one: (one[2]["id"], *one[:2]), reverse=True)
     rest = iter(newest)
     while page := list(islice(rest, PAGE)):

@@ -29,8 +29,7 @@ def find_project(server: Server, project: str) -> str | None:
 
     None if there is none, or the login does not see it.
     """
-    with server.transaction() as connection:
-        made = {row[0]: row[1] for row in ask(connection, "projects", {"id": str, "created_at": datetime})}
+    made = {row[0]: row[1] for row in server.ask("projects", {"id": str, "created_at": datetime})}
     try:
         return str(made[project].timestamp()) if project in made else None
     except (ValueError, OverflowError):  # a time of no zone, at an end of the calendar
@@ -60,8 +59,7 @@ def open_project(server: Server, project: str, writer: str) -> Remote:
         message = f"the role {server.role} sees no project {project} on this server"
         raise ServerRefused(message, hint=admission(server))
     if not server.is_read_only:
-        with server.transaction() as connection:
-            found = ask(connection, "claim_clone", CLONE, limit=1, project=project, writer=writer)
+        found = server.ask("claim_clone", CLONE, limit=1, project=project, writer=writer)
         if found != [(server.role, True)]:
             owner, me = escape(str(found[0][0])) if found else "nobody", quote_word(server.role)
             raise ServerRefused(
@@ -98,24 +96,22 @@ def purge_event(server: Server, project: str, event: str) -> list[str]:
 
 
 def _change_removed(server: Server, function: str, project: str, event: str) -> list[str]:
-    with explained_refusal(server, project), server.transaction() as connection:
-        found = ask(connection, function, {function: str}, project=project, event=event)
+    with explained_refusal(server, project):
+        found = server.ask(function, {function: str}, project=project, event=event)
     return [run_id for (run_id,) in found]
 
 
 def owners_of_clones(server: Server, project: str) -> dict[str, str]:
     """Return the login of each clone that has exchanged with the project, by its writer's id."""
-    with server.transaction() as connection:
-        found = ask(connection, "clones", {"writer": str, "role": str}, project=project)
+    found = server.ask("clones", {"writer": str, "role": str}, project=project)
     return {str(writer): str(role) for writer, role in found}
 
 
 def who_brought(server: Server, project: str, run_id: str, ids: list[str]) -> dict[str, str]:
     """Return of events on the server, by their ids, whose clone wrote them and which login brought them."""
     owners = owners_of_clones(server, project)
-    with server.transaction() as connection:
-        columns = {"id": str, "writer": str, "pushed_by": str}
-        found = ask(connection, "who_brought", columns, project=project, run_id=run_id, ids=ids)
+    columns = {"id": str, "writer": str, "pushed_by": str}
+    found = server.ask("who_brought", columns, project=project, run_id=run_id, ids=ids)
     return {
         name: f"written by {escape(owners.get(writer) or writer)}, brought by {escape(login)}"
         for name, writer, login in found
@@ -125,15 +121,13 @@ def who_brought(server: Server, project: str, run_id: str, ids: list[str]) -> di
 def newest_event(server: Server, project: str, run_id: str | None = None) -> tuple[int, str] | None:
     """Return position and id of the newest event of a project, or of a run in it; None without one."""
     run = {} if run_id is None else {"run_id": run_id}
-    with server.transaction() as connection:
-        found = ask(connection, "newest_event", POSITION, limit=1, project=project, **run)
+    found = server.ask("newest_event", POSITION, limit=1, project=project, **run)
     return (found[0][0], found[0][1]) if found else None
 
 
 def list_runs(server: Server, project: str, after: int, upto: int) -> list[str]:
     """Return the ids of the runs that have events at positions after `after` up to `upto`, in order."""
-    with server.transaction() as connection:
-        found = ask(connection, "runs_with_news", {"runs_with_news": str}, project=project, after=after, upto=upto)
+    found = server.ask("runs_with_news", {"runs_with_news": str}, project=project, after=after, upto=upto)
     return sorted([name for (name,) in found])
 
 
@@ -142,8 +136,7 @@ def list_projects(server: Server) -> dict[str, str]:
 
     Raises ServerRefused for a login that sees none: to it the server looks empty, whatever is there.
     """
-    with server.transaction() as connection:
-        found = ask(connection, "projects", {"name": str, "id": str})
+    found = server.ask("projects", {"name": str, "id": str})
     if not found:
         raise ServerRefused(f"the role {server.role} sees no project on this server", hint=admission(server))
     return {project: name for name, project in sorted(found)}
@@ -261,5 +254,4 @@ def quote_role(role: str) -> str:
 
 def list_members(server: Server, project: str) -> list[Member]:
     """Return the roles that see a project, sorted; none if the login does not see it."""
-    with server.transaction() as connection:
-        return sorted([Member(*row) for row in ask(connection, "members", MEMBER, project=project)])
+    return sorted([Member(*row) for row in server.ask("members", MEMBER, project=project)])
