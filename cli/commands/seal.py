@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from faber_ledger.cli.setup.tracking import files_that_travel, is_left_out, stage
+from faber_ledger.cli.setup.tracking import files_that_travel, is_left_out
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import check_in_tree, choose_run, run_argument, runs_with_ledgers
 from faber_ledger.cli.ui.words import events_of_log_are, events_shown
@@ -34,7 +34,7 @@ NOT_STARTED = "it has no ledger, and another clone has started it"
 GIT_SECONDS = 30.0  # for one answer: git waits for a pipe in place of a file of its own without end
 
 
-@click.command(short_help="Make a run ready for a commit, and stage it.")
+@click.command()
 @run_argument
 @click.option("--all", "every", is_flag=True, help="Every run that has a ledger.")
 @click.option(
@@ -185,8 +185,8 @@ def _stage(run: Run) -> list[str]:
     """Stage a run's files, and return them."""
     paths = [path for path in run.tracked_paths if os.path.isfile(path)]
     paths = [path for path in paths if path in files_that_travel(run) or not is_left_out(path, run.root)]
-    stage(run.root, paths)
-    return [os.path.relpath(path, run.root).replace(os.sep, "/") for path in paths]
+    git("add", "--", *paths, at=run.root)
+    return [run.shown(path) for path in paths]
 
 
 def _line(result: dict[str, Any]) -> str:
