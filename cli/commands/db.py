@@ -17,7 +17,7 @@ from faber_ledger.runs.run import find_root
 from faber_ledger.runs.settings import project_id
 
 
-@click.group(short_help="Set up the team's server.")
+@click.group()
 def db() -> None:
     """Set up the team's server: its schema, and who sees this project."""
 

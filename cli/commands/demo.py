@@ -47,7 +47,7 @@ GIT_CONFIG = """\
 REASONS = ["compaction", "abandoned", "normal"]
 
 
-@click.command(short_help="Show a run on two machines.")
+@click.command()
 @click.option("--keep", is_flag=True, help="Keep the folder with both clones, and print its path.")
 @json_option
 def demo(keep: bool, as_json: bool) -> None:

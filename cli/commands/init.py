@@ -42,7 +42,7 @@ from faber_ledger.runs.settings import PATH, project_settings
 CHECKS = (check_settings, check_once, check_program, check_stays, check_configuration)
 
 
-@click.command(short_help="Add the four hooks to the client's settings.")
+@click.command()
 @scope_option
 @click.option(
     "--git-only", "is_git_only", is_flag=True, help="Set up only git, as each clone needs it: no client settings."

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.events import NoteRecorded
 
 
-@click.command(short_help="Record what the next session should know.")
+@click.command()
 @click.argument("words", nargs=-1, metavar="[add] [TEXT]")
 @click.option(
     "--kind",

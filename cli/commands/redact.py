@@ -41,7 +41,7 @@ from faber_ledger.runs.state_file import state_copy_path
 from faber_ledger.runs.synced import was_exchanged
 
 
-@click.command(short_help="Remove an event's payload from the log, or put it back.")
+@click.command()
 @click.argument("event", metavar="EVENT")
 @run_option
 @click.option("--reason", metavar="TEXT", help="Why, for those who read the log later.")

@@ -35,7 +35,7 @@ from faber_ledger.runs.projecting import is_committed
 from faber_ledger.runs.run import Run, find_root, inbox_path
 
 
-@click.group(short_help="Start, resume and list runs.")
+@click.group()
 def run() -> None:
     """Start, resume, finish, list and forget the runs of this project."""
 

@@ -142,7 +142,7 @@ def _newest_of_work(root: str, named: str, work_id: str) -> str:
     return chosen
 
 
-@click.command("workflow-run", short_help="Alias of `run start`; --resume: of `run resume`.")
+@click.command("workflow-run")
 @start_options
 @click.option(
     "--resume", "resumed", metavar="RUN", shell_complete=complete_runs, help="Resume this run instead of starting one."

@@ -55,7 +55,7 @@ STATE = "state"
 WANTED = EventQuery(types=tuple(FIELDS))
 
 
-@click.command(short_help="Find words in what the runs recorded.")
+@click.command()
 @click.argument("text")
 @run_option
 @url_option

@@ -54,7 +54,7 @@ class Wanted(NamedTuple):
     pushes: bool
 
 
-@click.command(short_help="Exchange runs with git refs or the server.")
+@click.command()
 @run_argument
 @click.option(
     "--all", "every", is_flag=True, help="All runs: those of this clone and, without --push, those of the server."

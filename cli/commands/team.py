@@ -23,7 +23,7 @@ from faber_ledger.runs.settings import project_id, user_config_path
 DEFAULTS = {"host": "localhost", "port": "5432", "dbname": "*", "user": "*"}  # of a line in ~/.pgpass
 
 
-@click.group(short_help="Join a team's server.")
+@click.group()
 def team() -> None:
     """Join a team's server."""
 
