@@ -11,7 +11,6 @@ from faber_ledger.cli.ui.words import table
 from faber_ledger.ledger.command_errors import NotFound, ServerRefused, StillSeen
 from faber_ledger.postgres import project as projects
 from faber_ledger.postgres.address import NO_RIGHT, Address
-from faber_ledger.postgres.invitation import invite
 from faber_ledger.postgres.server import Server, open_server
 from faber_ledger.runs.run import find_root
 from faber_ledger.runs.settings import project_id
@@ -94,7 +93,7 @@ def invite_login(name: str, admin: bool, url: str | None, as_json: bool) -> None
     """
     address = server_address(url)
     with open_server(address, writing=True) as server:
-        code = invite(server, project := project_id(find_root(os.getcwd())), name, as_admin=admin)
+        code = projects.invite(server, project := project_id(find_root(os.getcwd())), name, as_admin=admin)
     theirs = Address({**address.parameters, "user": name})
     data = {"project": project, "role": name, "admin": admin, "code": code, "url": str(theirs)}
     lines = [f"{code}", f"  is {name}'s code, good once and for 24 hours; in a clone of the project it is asked for by"]

@@ -13,8 +13,7 @@ from faber_ledger.files.change import FileChange, make_changes, read_file
 from faber_ledger.ledger.command_errors import ServerRefused
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.postgres.address import VARIABLE, Address
-from faber_ledger.postgres.invitation import accept
-from faber_ledger.postgres.project import list_members
+from faber_ledger.postgres.project import accept, list_members
 from faber_ledger.postgres.server import open_server
 from faber_ledger.runs.carry import PROGRAM
 from faber_ledger.runs.run import find_root
