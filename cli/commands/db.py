@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import click
 
-from faber_ledger.cli.ui.output import json_option, say, show, warn
-from faber_ledger.cli.ui.server import server_address, url_option
+from faber_ledger.cli.ui.output import say, show, warn
+from faber_ledger.cli.ui.server import server_address, server_options
 from faber_ledger.cli.ui.words import table
 from faber_ledger.ledger.command_errors import NotFound, ServerRefused, StillSeen
 from faber_ledger.postgres import project as projects
@@ -22,8 +22,7 @@ def db() -> None:
 
 
 @db.command(short_help="Make or upgrade the schema.")
-@url_option
-@json_option
+@server_options
 def upgrade(url: str | None, as_json: bool) -> None:
     """Make or upgrade the schema on the server, in one transaction. No ledger file is touched.
 
@@ -54,8 +53,7 @@ def upgrade(url: str | None, as_json: bool) -> None:
 @db.command(short_help="Let a role see this project.")
 @click.argument("role")
 @click.option("--admin", is_flag=True, help="Let the role admit and expel others, too.")
-@url_option
-@json_option
+@server_options
 def admit(role: str, admin: bool, url: str | None, as_json: bool) -> None:
     """Let ROLE, a login of the database or a group of logins, see this project on the server.
 
@@ -79,8 +77,7 @@ def admit(role: str, admin: bool, url: str | None, as_json: bool) -> None:
 @db.command("invite", short_help="Make a login for a newcomer.")
 @click.argument("name")
 @click.option("--admin", is_flag=True, help="Let the newcomer admit and expel others, too.")
-@url_option
-@json_option
+@server_options
 def invite_login(name: str, admin: bool, url: str | None, as_json: bool) -> None:
     """Make the login NAME, and print a code with which its owner joins this project: it is good once, for 24 hours.
 
@@ -103,8 +100,7 @@ def invite_login(name: str, admin: bool, url: str | None, as_json: bool) -> None
 @db.command(short_help="Let a role see it no more.")
 @click.argument("role")
 @click.option("--yes", is_flag=True, help="Expel the only admin, too.")
-@url_option
-@json_option
+@server_options
 def expel(role: str, yes: bool, url: str | None, as_json: bool) -> None:
     """Let ROLE see this project on the server no more. What it has fetched it keeps.
 
@@ -134,8 +130,7 @@ def expel(role: str, yes: bool, url: str | None, as_json: bool) -> None:
 
 
 @db.command("members", short_help="List who sees this project.")
-@url_option
-@json_option
+@server_options
 def list_members(url: str | None, as_json: bool) -> None:
     """List the roles that see this project on the server.
 
@@ -161,8 +156,7 @@ def project() -> None:
 
 @project.command("add", short_help="Make this project, with an admin.")
 @click.option("--admin", required=True, metavar="ROLE", help="Who admits others to the project.")
-@url_option
-@json_option
+@server_options
 def add_project(admin: str, url: str | None, as_json: bool) -> None:
     """Make this project on the server, with the login ROLE as its admin. Nothing is pushed.
 
@@ -184,8 +178,7 @@ def add_project(admin: str, url: str | None, as_json: bool) -> None:
 @db.command(short_help="Give a clone to a login.")
 @click.argument("writer")
 @click.argument("role")
-@url_option
-@json_option
+@server_options
 def rebind(writer: str, role: str, url: str | None, as_json: bool) -> None:
     """Give the clone with the id WRITER to the login ROLE, which then redacts what that clone wrote.
 
@@ -203,8 +196,7 @@ def rebind(writer: str, role: str, url: str | None, as_json: bool) -> None:
 
 @db.command(short_help="Put back what a redaction removed.")
 @click.argument("event")
-@url_option
-@json_option
+@server_options
 def restore(event: str, url: str | None, as_json: bool) -> None:
     """Put the payload of EVENT, the whole id of an event, back on the server, within 30 days of its redaction.
 
@@ -221,8 +213,7 @@ def restore(event: str, url: str | None, as_json: bool) -> None:
 
 @db.command(short_help="Remove a redacted payload for good.")
 @click.argument("event")
-@url_option
-@json_option
+@server_options
 def purge(event: str, url: str | None, as_json: bool) -> None:
     """Remove the payload of EVENT, which was redacted, from what the server keeps for its admins for 30 days.
 

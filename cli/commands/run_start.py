@@ -14,7 +14,7 @@ from faber_ledger.cli.sync.arrival import bring_run_from_refs
 from faber_ledger.cli.ui.attention import DEFAULT_TARGET
 from faber_ledger.cli.ui.git_words import hint_to_ask
 from faber_ledger.cli.ui.output import documents_codes, json_option, say, show, tell, warn
-from faber_ledger.cli.ui.server import names_server, url_option
+from faber_ledger.cli.ui.server import names_server, server_options
 from faber_ledger.cli.ui.which_run import complete_runs, match_run, named_run, work_id_option
 from faber_ledger.cli.ui.words import place_lines
 from faber_ledger.cli.worktrees import creation
@@ -100,8 +100,7 @@ def start(as_json: bool, yes: bool, in_worktree: bool, **given: str | None) -> N
 @click.option("--run-id", metavar="RUN", shell_complete=complete_runs, help="The same as RUN.")
 @work_id_option
 @click.option("--yes", is_flag=True, help="Take over from another active workflow without asking.")
-@url_option
-@json_option
+@server_options
 def resume(run: str | None, run_id: str | None, work_id: str | None, yes: bool, url: str | None, as_json: bool) -> None:
     """Make RUN, or the run of a work item, the active one of this worktree, and show where it continues.
 

@@ -14,9 +14,9 @@ from faber_ledger.cli.sync.arrival import bring_runs, find_remote_run, remote_of
 from faber_ledger.cli.sync.carried import exchange_refs
 from faber_ledger.cli.sync.exchange import KEPT_ON_SERVER, Exchanged, exchange_run, meet_project
 from faber_ledger.cli.sync.refs import Remote as GitRemote
-from faber_ledger.cli.ui.output import json_option, say, show, tell, warn
+from faber_ledger.cli.ui.output import say, show, tell, warn
 from faber_ledger.cli.ui.progress import progress_bars, waiting_for
-from faber_ledger.cli.ui.server import names_server, pick_server_run, server_address, url_option
+from faber_ledger.cli.ui.server import names_server, pick_server_run, server_address, server_options
 from faber_ledger.cli.ui.which_run import choose_run, run_argument
 from faber_ledger.cli.ui.words import events_shown, plural
 from faber_ledger.ledger.command_errors import GitFailed, NoActiveRun, ServerRefused, ServerUnavailable
@@ -71,8 +71,7 @@ class Wanted(NamedTuple):
 @click.option("--background", is_flag=True, hidden=True)  # the process that hooks start
 @click.option("--pushed-to", metavar="REMOTE", hidden=True)  # by git's pre-push hook
 @click.option("--yes", is_flag=True, help="Exchange with a server's project whose admins you have not named.")
-@url_option
-@json_option
+@server_options
 def sync(
     run: str | None,
     every: bool,
