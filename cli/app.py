@@ -125,16 +125,11 @@ def app() -> None:
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code; say which repository above the project was not used."""
     code = _run(arguments)
-    if "--json" not in arguments:
-        _say_unused()
-    return code
-
-
-def _say_unused() -> None:
-    if unused_tops:
+    if unused_tops and "--json" not in arguments:
         from faber_ledger.runs.ownership import describe_unused  # only below a repository of another user
 
         say(" - ".join(describe_unused()))
+    return code
 
 
 def _run(arguments: list[str]) -> int:

@@ -15,6 +15,7 @@ from faber_ledger.cli.doctor.patient import Patient, run_check
 from faber_ledger.cli.doctor.workflows import check_configuration
 from faber_ledger.cli.setup import git, project, tracking
 from faber_ledger.cli.setup.agents import add_agent_hooks
+from faber_ledger.cli.setup.git import Setting
 from faber_ledger.cli.setup.hooks import plugin_instead, settings_change
 from faber_ledger.cli.sync import agreement
 from faber_ledger.cli.sync.arrival import required_remote
@@ -98,7 +99,7 @@ def init(dry_run: bool, as_json: bool, **given: Any) -> None:
     is_project = options.is_git_only or in_project(root, scope)
     _check_usage(root, options, is_project=is_project)
     hooks, notes = _plan_hooks(root, options)
-    has_settings = bool(hooks) and options.agent is None
+    has_hooks = bool(hooks) and options.agent is None
     can_ask = is_project and not (dry_run or as_json) and sys.stdin.isatty() and sys.stderr.isatty()
     chosen = _choose_carry(root, options.carry, asks=can_ask, fetches=options.fetch)
     travel = agreement.plan_carry(root, chosen, options.remote, options.auto_send)
@@ -117,12 +118,12 @@ def init(dry_run: bool, as_json: bool, **given: Any) -> None:
     committed = [*(hooks if scope == "project" else []), *shared]
     commit = [] if dry_run else tracking.names_to_commit(committed, root)
     data = report(changes, root, dry_run=dry_run) | {
-        "scope": scope if has_settings else None,
+        "scope": scope if has_hooks else None,
         "git_config": [one._asdict() for one in config],
         "commit": commit,
         "notes": notes,
     }
-    show(data, _lines(changes, config, root, commit, dry_run=dry_run, has_settings=has_settings), as_json=as_json)
+    show(data, _lines(changes, config, root, commit, dry_run=dry_run, has_hooks=has_hooks), as_json=as_json)
     for note in [] if as_json else notes:  # they are in the data
         say(f"note: {note}")
     if not dry_run and (options.fetch or (options.carry is None and travel.mode == REFS)):
@@ -133,7 +134,7 @@ def init(dry_run: bool, as_json: bool, **given: Any) -> None:
 def _make(
     root: str,
     changes: list[FileChange],
-    config: list[git.Setting],
+    config: list[Setting],
     travel: agreement.CarryPlan,
     *,
     is_project: bool,
@@ -242,13 +243,7 @@ def _ask_for_refs(root: str) -> str | None:
 
 
 def _lines(
-    changes: list[FileChange],
-    config: list[git.Setting],
-    root: str,
-    commit: list[str],
-    *,
-    dry_run: bool,
-    has_settings: bool,
+    changes: list[FileChange], config: list[Setting], root: str, commit: list[str], *, dry_run: bool, has_hooks: bool
 ) -> Iterator[str]:
     due = [setting for setting in config if setting.before != setting.after]
     if dry_run:
@@ -266,7 +261,7 @@ def _lines(
         yield f"note: summaries of compactions {_summaries_words(root)}"
     if commit:
         yield f"next: commit {tracking.join_names(commit)}, so that every clone has them"
-    if has_settings and changes[0].action != "unchanged":
+    if has_hooks and changes[0].action != "unchanged":
         yield "then: start a new session of the client, which reads its settings when it starts"
 
 

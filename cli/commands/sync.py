@@ -5,7 +5,7 @@ import signal
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import click
 
@@ -42,6 +42,7 @@ HINT_NO_RUN = (
     "`faber-ledger sync --all` exchanges all runs, and `faber-ledger sync RUN` one that `faber-ledger fleet` shows"
 )
 HINT_RUNS = "`faber-ledger fleet` shows the runs of the server, `faber-ledger run list` those of this clone"
+Chooses: TypeAlias = Callable[[Exchanged], bool]
 
 
 class Wanted(NamedTuple):
@@ -119,7 +120,7 @@ def _watch(wanted: Wanted, url: str | None, seconds: int, *, yes: bool) -> None:
 
     Once a round has worked, a server that is lost or refuses is waited for: one that starts may refuse for a while.
     """
-    shows: Callable[[Exchanged], bool] = _has_news
+    shows: Chooses = _has_news
     reason = ""  # why the round before failed
     while True:
         try:
@@ -137,14 +138,7 @@ def _watch(wanted: Wanted, url: str | None, seconds: int, *, yes: bool) -> None:
         time.sleep(seconds)
 
 
-def _sync(
-    wanted: Wanted,
-    url: str | None,
-    *,
-    yes: bool,
-    as_json: bool = False,
-    shows: Callable[[Exchanged], bool] | None = None,
-) -> int:
+def _sync(wanted: Wanted, url: str | None, *, yes: bool, as_json: bool = False, shows: Chooses | None = None) -> int:
     """Exchange the runs once, print what happened, of all runs or those that `shows` chooses; return the exit code."""
     has_server = url is not None or names_server()
     refs, code = _exchange_refs(wanted, as_json=as_json, is_watched=shows is not None, has_server=has_server)

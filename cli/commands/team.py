@@ -55,11 +55,8 @@ def join(url: str, as_json: bool) -> None:
         admins = [one.role for one in list_members(server, project) if one.is_admin]
     _write_private([_configuration(url, admins)])
     say(f"joined: the password is in {passwords.path}, URL and admins ({', '.join(admins)}) in {user_config_path()}")
-    for words in (
-        ["init", "--git-only"],
-        ["sync", "--all", "--fetch", "--yes"],
-        ["fleet", *["--json"][: int(as_json)]],
-    ):
+    show_fleet = ["fleet", "--json"] if as_json else ["fleet"]
+    for words in (["init", "--git-only"], ["sync", "--all", "--fetch", "--yes"], show_fleet):
         _run(root, words)
 
 

@@ -10,11 +10,11 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from faber_ledger.cli.sync.ref_intake import absorb_commit
+from faber_ledger.cli.sync.ref_intake import Warn, absorb_commit
 from faber_ledger.cli.sync.refs import (
     LEDGER,
     METADATA,
@@ -59,7 +59,6 @@ from faber_ledger.runs.state_write import refresh_copy
 ROUNDS = 5  # of fetching and sending, where other clones are faster
 LOCK_SECONDS = 60.0
 FASTER = "other clones were faster, five times, or the remote's push URL is another repository than its URL"
-Warn = Callable[[str], None]
 
 
 class Carried:
