@@ -23,14 +23,7 @@ if TYPE_CHECKING:
 
 
 def follow_client(
-    run: Run,
-    client: str | None,
-    pid: str | None,
-    seen: SeenClient | None,
-    *,
-    at: float,
-    warn: Warn,
-    is_new: bool = True,
+    run: Run, client: str | None, pid: str | None, seen: SeenClient | None, *, at: float, warn: Warn, is_new: bool
 ) -> None:
     """Note that a client's newest session is on a run, after ending what it has left open on another run.
 

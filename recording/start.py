@@ -218,7 +218,7 @@ def complete_record(run: Run, *, at: float, environ: Mapping[str, str], warn: Wa
         if start or ends or is_new:
             recording.append(ends)
     if start:
-        follow_client(run, client, caller["pid"], seen, at=at, warn=warn)
+        follow_client(run, client, caller["pid"], seen, at=at, warn=warn, is_new=True)
 
 
 def _missing_start(recording: Recording, caller: Caller, seen: SeenClient | None) -> list[Draft]:

@@ -18,6 +18,7 @@ from faber_ledger.cli.setup.agents import add_agent_hooks
 from faber_ledger.cli.setup.git import Setting
 from faber_ledger.cli.setup.hooks import plugin_instead, settings_change
 from faber_ledger.cli.sync import agreement
+from faber_ledger.cli.sync.agreement import CarryPlan
 from faber_ledger.cli.sync.arrival import required_remote
 from faber_ledger.cli.ui.changes import (
     describe,
@@ -132,13 +133,7 @@ def init(dry_run: bool, as_json: bool, **given: Any) -> None:
 
 
 def _make(
-    root: str,
-    changes: list[FileChange],
-    config: list[Setting],
-    travel: agreement.CarryPlan,
-    *,
-    is_project: bool,
-    dry_run: bool,
+    root: str, changes: list[FileChange], config: list[Setting], travel: CarryPlan, *, is_project: bool, dry_run: bool
 ) -> list[str]:
     """Make the changes unless it is a dry run, and return what to say of how ledgers travel."""
     if dry_run:
@@ -180,7 +175,7 @@ def _check_usage(root: str, options: Options, *, is_project: bool) -> None:
         raise click.UsageError("--fetch fetches from git refs, and does not go with --carry tree.")
 
 
-def _project_notes(root: str, git_says: str | None, travel: agreement.CarryPlan) -> Iterator[str]:
+def _project_notes(root: str, git_says: str | None, travel: CarryPlan) -> Iterator[str]:
     """Yield what keeps git from files that must travel."""
     if git_says:
         yield git_says
@@ -204,7 +199,7 @@ def _plan_hooks(root: str, options: Options) -> tuple[list[FileChange], list[str
     return [settings], [lost] if options.scope == "project" and tracking.is_ignored(root, path) else []
 
 
-def _plan_files(root: str, summaries: bool | None, travel: agreement.CarryPlan, *, can_ask: bool) -> list[FileChange]:
+def _plan_files(root: str, summaries: bool | None, travel: CarryPlan, *, can_ask: bool) -> list[FileChange]:
     """Return the changes of what git reads and of the project's settings."""
     changes = [git.git_file_change(root, name) for name in git.FILES]
     if summaries is None and can_ask and project.is_choice_due(root):

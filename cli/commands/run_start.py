@@ -177,9 +177,8 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
     _check_new(root, run_id, plan, is_given=given["run_id"] is not None)
     warnings: list[str] = []
     started = None
-    subject = (
-        f"--work-id {quote_word(given['work_id'])}" if given["work_id"] else f"--target {quote_word(plan['target'])}"
-    )
+    option, value = ("--work-id", given["work_id"]) if given["work_id"] else ("--target", plan["target"])
+    subject = f"{option} {quote_word(value)}"
     asked = f"/fractary-faber:workflow-run {subject} [faber-ledger run start {subject}]"
     if not in_worktree:
         new = Successor(root, run_id, about, asked, offers_worktree=can_add(root), work_id=given["work_id"])

@@ -107,9 +107,8 @@ def _search_here(query: WordQuery, limit: int, run: str | None) -> tuple[list[li
     root = find_root(os.getcwd())
     runs = runs_here(root) if run is None else [match_run(root, run)]
     with progress_over(runs, "searching") as advance:
-        return group_newest(
-            (hit for one in track_progress(runs, advance) for hit in search_run(one, query, warn)), limit
-        )
+        hits = (hit for one in track_progress(runs, advance) for hit in search_run(one, query, warn))
+        return group_newest(hits, limit)
 
 
 def _search_server(

@@ -76,9 +76,8 @@ def _passwords(address: Address, password: str) -> FileChange:
     words = [address.parameters.get(name, DEFAULTS[name]) for name in DEFAULTS]
     line = ":".join([word.replace("\\", "\\\\").replace(":", "\\:") for word in [*words, password]])
     before = read_file(path)
-    others = [
-        one for one in (before or b"").splitlines() if not one.startswith(line.rpartition(":")[0].encode() + b":")
-    ]
+    login = line.rpartition(":")[0].encode() + b":"
+    others = [one for one in (before or b"").splitlines() if not one.startswith(login)]
     return FileChange(path, before, b"\n".join([line.encode(), *others, b""]))
 
 

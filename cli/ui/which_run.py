@@ -28,6 +28,7 @@ from faber_ledger.runs.run import Run, find_root, path_form
 
 R = TypeVar("R")
 Command: TypeAlias = Callable[..., Any]
+Say: TypeAlias = Callable[[str], None]
 
 
 def run_with_ledger(text: str | None) -> Run:
@@ -101,13 +102,7 @@ def runs_with_ledgers(text: str | None, *, every: bool, in_tree: bool = False) -
 
 
 def run_to_load(
-    root: str,
-    run_id: str | None,
-    active: ActiveRun,
-    say: Callable[[str], None],
-    *,
-    records: bool,
-    takes_up: bool = True,
+    root: str, run_id: str | None, active: ActiveRun, say: Say, *, records: bool, takes_up: bool = True
 ) -> Run:
     """Return the run to load as `choose_run` does; its errors have the documents' words."""
     try:
@@ -271,7 +266,7 @@ def choose_run(
     *,
     records: bool = False,
     takes_up: bool = True,
-    say: Callable[[str], None] = warn,
+    say: Say = warn,
 ) -> Run:
     """Return the run that a command is about: the named one, else the active one, else the one that a scan finds.
 
@@ -296,7 +291,7 @@ def choose_run(
     return run
 
 
-def _scan(root: str, active: ActiveRun, say: Callable[[str], None]) -> Run:
+def _scan(root: str, active: ActiveRun, say: Say) -> Run:
     """Return the unfinished run of the work tree, or the one of several that the user chooses."""
     found = with_states(find_runs(root))
     runs = [(run, state) for run, state in found if state.get("status") in progress.ACTIVE]
