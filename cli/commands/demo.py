@@ -251,15 +251,9 @@ class Machine:
         history: list[dict[str, Any]] = self.state()["sessions"]["session_history"]
         return history
 
-    def _execute(self, command: list[str], environment: dict[str, str], given: str = "") -> Done:
+    def _execute(self, command: list[str], variables: dict[str, str], given: str = "") -> Done:
         return subprocess.run(
-            command,
-            cwd=self.directory,
-            env=environment,
-            input=given,
-            capture_output=True,
-            encoding="utf-8",
-            check=False,
+            command, cwd=self.directory, env=variables, input=given, capture_output=True, encoding="utf-8", check=False
         )
 
     def _failure(self, what: str, done: Done) -> StepFailed:

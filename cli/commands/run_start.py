@@ -185,7 +185,8 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
         with lock_takeover(root) or nullcontext():
             warnings, in_worktree = _take_over(new, yes=yes, as_json=as_json)
             if not in_worktree:
-                started = _start(root, run_id, plan, at, os.environ)
+                runs = project_settings(root, os.environ).new_runs
+                started = _start(root, run_id, plan, at, os.environ, "manual", runs)
     if started is not None:
         not_loaded = [NOT_LOADED] if client_of(os.environ) else []
         made, lines = None, [*_start_lines(started, plan), *place_lines(root), *not_loaded]
@@ -234,25 +235,16 @@ def _start_in_worktree(root: str, own: creation.Plan, run_id: str, plan: RunPlan
     try:
         load_workflow(own.root, plan["workflow_id"], read_user_config()["plugin_roots"])
         # A client that runs this command stays in its own folder, and so do its hooks: no session is opened.
-        return _start(
-            own.root, run_id, plan, at, {}, "fractary-faber", runs=project_settings(root, os.environ).new_runs
-        )
+        return _start(own.root, run_id, plan, at, {}, "fractary-faber", project_settings(root, os.environ).new_runs)
     except BaseException:
         creation.take_back(root, own)
         raise
 
 
 def _start(
-    root: str,
-    run_id: str,
-    plan: RunPlan,
-    at: float,
-    environ: Mapping[str, str],
-    created_by: str = "manual",
-    *,
-    runs: str | None = None,
+    root: str, run_id: str, plan: RunPlan, at: float, environ: Mapping[str, str], created_by: str, runs: str
 ) -> Run:
-    runs, member = runs or project_settings(root, os.environ).new_runs, creation.state_member(root, at, created_by)
+    member = creation.state_member(root, at, created_by)
     started = start_run(root, run_id, plan, at=at, environ=environ, warn=say, runs=runs, worktree=member)
     update_registry(root, at=at, warn=say)
     return started

@@ -205,9 +205,8 @@ def meet_project(root: str, remote: Remote, say: Callable[[str], None], *, is_su
     if known_project(root) == remote.project:
         return
     admins = [one.role for one in list_members(remote.server, remote.project) if one.is_admin]
-    what = (
-        f"this clone's first exchange with project {remote.project}, whose admins are {', '.join(map(escape, admins))}"
-    )
+    names = ", ".join(map(escape, admins))
+    what = f"this clone's first exchange with project {remote.project}, whose admins are {names}"
     if not is_sure and {*admins}.isdisjoint([remote.server.role, *read_user_config()["admins"]]):
         raise ServerRefused(
             f"{what}: you have named none of them",
