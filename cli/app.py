@@ -34,13 +34,13 @@ SECTIONS = {
     "Runs": {
         "run": ("run:run", "Start, resume and list runs."),
         "worktree": ("worktree:worktree", "List and clean up the worktrees of this clone."),
-        "workflow-run": ("run_start:workflow_run", "Alias of `run start`; --resume: of `run resume`."),
+        "workflow-run": ("run_start:workflow_run", "Alias of `run start`."),
     },
     "Context": {
         "session-load": ("session_load:session_load", "Load the critical artifacts into context."),
-        "prime-context": ("session_load:session_load", "Load the critical artifacts into context."),
+        "prime-context": ("session_load:session_load", "Alias of `session-load`."),
         "session-save": ("session_save:session_save", "End the open session and record it."),
-        "session-end": ("session_save:session_save", "End the open session and record it."),
+        "session-end": ("session_save:session_save", "Alias of `session-save`."),
         "reconstitute": ("reconstitute:reconstitute", "Reconstitute the context of a run."),
         "note": ("note:note", "Record what the next session should know."),
     },
@@ -105,19 +105,14 @@ class LazyGroup(click.Group):
         width = max(map(len, COMMANDS))
         for title, section in SECTIONS.items():
             with formatter.section(title):
-                formatter.write_dl([(name.ljust(width), short_help(name)) for name in section])
+                formatter.write_dl([(name.ljust(width), COMMANDS[name][1]) for name in section])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
         """Return the commands and options that begin with `incomplete`, as click does, without importing any."""
         from click.shell_completion import CompletionItem
 
-        found = [CompletionItem(name, help=short_help(name)) for name in COMMANDS if name.startswith(incomplete)]
+        found = [CompletionItem(name, help=COMMANDS[name][1]) for name in COMMANDS if name.startswith(incomplete)]
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
-
-
-def short_help(name: str) -> str:
-    """Return a command's line in the list of all commands."""
-    return f"Alias of `{ALIASES[name]}`." if name in ALIASES else COMMANDS[name][1]
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -130,16 +125,11 @@ def app() -> None:
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code; say which repository above the project was not used."""
     code = _run(arguments)
-    if "--json" not in arguments:
-        _say_unused()
-    return code
-
-
-def _say_unused() -> None:
-    if unused_tops:
+    if unused_tops and "--json" not in arguments:
         from faber_ledger.runs.ownership import describe_unused  # only below a repository of another user
 
         say(" - ".join(describe_unused()))
+    return code
 
 
 def _run(arguments: list[str]) -> int:

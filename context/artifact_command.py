@@ -94,10 +94,8 @@ def run_program(arguments: list[str], directory: str, *, seconds: float, limit: 
     from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired  # no hook runs a program of the user
 
     try:
-        environment = os.environ | UNATTENDED
-        process = Popen(
-            arguments, cwd=directory, env=environment, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, process_group=0
-        )
+        given = os.environ | UNATTENDED
+        process = Popen(arguments, cwd=directory, env=given, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, process_group=0)
     except (OSError, ValueError) as error:  # ValueError: a NUL byte, a lone surrogate
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ProgramFailed(f"{arguments[0]} cannot be run: {reason}") from error

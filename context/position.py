@@ -238,10 +238,8 @@ def _lines_that_stop(
 
 def _notes_since(state: dict[str, Any], notes: Sequence[Mapping[str, Any]]) -> str:
     """Return the notes that were recorded since the newest error, if its time is known: one may be an answer."""
-    failed_at, noted = (
-        progress.time_of_failure(state),
-        [one for one in notes if one.get("kind") in ("note", "decision")],
-    )
+    failed_at = progress.time_of_failure(state)
+    noted = [one for one in notes if one.get("kind") in ("note", "decision")]
     since = [one for one in noted if (seconds_of(one["at"]) or 0) >= failed_at]
     named = "; ".join([one_line(one["text"], MAX_SINCE) for one in since[:MOST_SINCE]]) if failed_at else ""
     return f", unless a note since then has the answer ({named})" if named else ""

@@ -22,12 +22,12 @@ from faber_ledger.runs.seen import client_of_process, note_session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from faber_ledger.context.elsewhere import Elsewhere
     from faber_ledger.context.reload import Reload
     from faber_ledger.files.json_text import JsonText
+    from faber_ledger.ledger.errors import Warn
     from faber_ledger.ledger.events import Draft
     from faber_ledger.ledger.log import Log
     from faber_ledger.recording.call import Call
@@ -57,13 +57,7 @@ class Hook:
     is_repeat = False
 
     def __init__(
-        self,
-        call: Call,
-        run: Run,
-        active: ActiveRun | None,
-        at: float,
-        warn: Callable[[str], None],
-        seen: SeenClient | None,
+        self, call: Call, run: Run, active: ActiveRun | None, at: float, warn: Warn, seen: SeenClient | None
     ) -> None:
         self.call, self.run, self.at = call, run, at
         self._log = warn

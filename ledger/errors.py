@@ -7,7 +7,9 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    Warn = Callable[[str], None]  # takes a warning of one line
 
 
 class LedgerError(Exception):

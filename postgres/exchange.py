@@ -18,7 +18,6 @@ from faber_ledger.postgres.ask import (
     MOST_EVENTS,
     Connection,
     absurd_answer,
-    ask,
     ask_one,
     check_rows,
     translate_decode_errors,
@@ -160,8 +159,7 @@ def fetch_named(server: Server, project: str, run_id: str, ids: Collection[str])
 
 def _next_batch(server: Server, function: str, asked: dict[str, Any], after: int, limit: int) -> list[tuple[int, Row]]:
     """Return the next events after a position, `limit` at most, each with its own, in the order of these."""
-    with server.transaction() as connection:
-        rows = ask(connection, function, PLACED, limit=limit, **asked, after=after, most=limit, bytes=MOST_BYTES)
+    rows = server.ask(function, PLACED, limit=limit, **asked, after=after, most=limit, bytes=MOST_BYTES)
     batch = sorted([(row[0], row[1:]) for row in rows], key=itemgetter(0))
     if batch and batch[0][0] <= after:
         raise absurd_answer(function)
@@ -216,17 +214,15 @@ class ServerState(NamedTuple):
 
 def describe_state(server: Server, project: str, run_id: str) -> ServerState | None:
     """Return the time and the digest of a run's state; None without one. Raises as `Server.transaction`."""
-    with server.transaction() as connection:
-        columns = {"at": str, "log_end": str, "digest": bytes}
-        found = ask(connection, "state_of", columns, limit=1, project=project, run_id=run_id)
+    columns = {"at": str, "log_end": str, "digest": bytes}
+    found = server.ask("state_of", columns, limit=1, project=project, run_id=run_id)
     return ServerState(*found[0]) if found else None
 
 
 def fetch_state(server: Server, project: str, run_id: str) -> str | None:
     """Return the text of a run's state; None without one. Raises as `Server.transaction`."""
-    with server.transaction() as connection:
-        columns: dict[str, Any] = {"content": str, "digest": bytes}
-        found = ask(connection, "state_of", columns, limit=1, project=project, run_id=run_id)
+    columns: dict[str, Any] = {"content": str, "digest": bytes}
+    found = server.ask("state_of", columns, limit=1, project=project, run_id=run_id)
     if not found:
         return None
     content, digest = found[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, islice
-from typing import Any, NamedTuple, TypeAlias, TypedDict
+from typing import Any, NamedTuple, TypeAlias
 
 from faber_ledger.ledger.encoding import COLUMNS, decode_row
 from faber_ledger.ledger.errors import IntegrityError
@@ -24,44 +24,20 @@ OF_SESSIONS: dict[str, Any] = {
 }
 
 
-class LastEvent(TypedDict):
-    """The newest event of a run, by the time at which it was recorded."""
-
-    id: str
-    type: str
-    at: str
-    writer: str
-
-
-class FleetRun(TypedDict):
-    """A run across machines: its newest session's `machine` and `agent`, its state's `phase` and `status`, if known."""
-
-    project: str
-    run_id: str
-    work_id: str | None
-    status: str | None
-    phase: str | None
-    machine: str | None
-    agent: str | None
-    machines: list[str]
-    writers: list[str]
-    sessions: int
-    open_sessions: list[str]
-    abandoned: int
-    compactions: int
-    last_event: LastEvent
-
-
 class Found(NamedTuple):
-    """A run, what its newest state says, what began its open or newest session, and the login of that one's clone."""
+    """A run, what its newest state says, what began its open or newest session, and the login of that one's clone.
 
-    run: FleetRun
+    The run is one across machines: its newest session's `machine` and `agent`, its state's `phase` and `status`, if
+    known, and its `last_event`, the newest by the time at which it was recorded.
+    """
+
+    run: dict[str, Any]
     state: dict[str, Any]
     start: Recorded | None
     login: str | None
 
 
-Newest: TypeAlias = tuple[str, str, LastEvent]  # a project, a run in it, and its newest event
+Newest: TypeAlias = tuple[str, str, dict[str, str]]  # a project, a run in it, and its newest event
 
 
 def find_runs(server: Server, projects: Sequence[str]) -> Iterator[Found]:
@@ -69,10 +45,8 @@ def find_runs(server: Server, projects: Sequence[str]) -> Iterator[Found]:
     newest: list[Newest] = []
     logins = {project: owners_of_clones(server, project) for project in projects}
     for project in projects:
-        with server.transaction() as connection:
-            for run_id, name, kind, at, writer in ask(connection, "newest_of_runs", NEWEST, project=project):
-                last: LastEvent = {"id": name, "type": kind, "at": at, "writer": writer}
-                newest.append((project, run_id, last))
+        for run_id, name, kind, at, writer in server.ask("newest_of_runs", NEWEST, project=project):
+            newest.append((project, run_id, {"id": name, "type": kind, "at": at, "writer": writer}))
     newest.sort(key=lambda one: (one[2]["id"], *one[:2]), reverse=True)
     rest = iter(newest)
     while page := list(islice(rest, PAGE)):
@@ -109,13 +83,13 @@ def _decode(rows: Sequence[tuple[Any, ...]]) -> list[Recorded]:
 
 
 def _summarize(
-    project: str, run_id: str, last: LastEvent, events: Sequence[Recorded], state: dict[str, Any]
-) -> tuple[FleetRun, Recorded | None]:
+    project: str, run_id: str, last: dict[str, str], events: Sequence[Recorded], state: dict[str, Any]
+) -> tuple[dict[str, Any], Recorded | None]:
     blocks, compactions = fold(events), Compactions()
     sessions = list(summarize_sessions(blocks, Agents(events)))
     machines = machines_of(sessions)
     starts = {event.get("session_id"): one for one in events if (event := dict(one["event"]))["type"] == STARTED}
-    run: FleetRun = {
+    run = {
         "project": project,
         "run_id": run_id,
         "work_id": _text(state.get("work_id")) or _newest_of(events, "work_id"),

@@ -1,17 +1,21 @@
-"""Projects on the server: which the login sees, who is admitted to one, and which of its runs have news."""
+"""Projects on the server: which the login sees, who is admitted or invited, and which of its runs have news."""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.files.text import escape, quote_word
 from faber_ledger.ledger.command_errors import LastAdmin, NotFound, ServerRefused
-from faber_ledger.postgres.address import NO_RIGHT
-from faber_ledger.postgres.ask import absurd_answer, ask, ask_one
-from faber_ledger.postgres.server import Server
+from faber_ledger.postgres.address import NO_RIGHT, Address
+from faber_ledger.postgres.ask import Connection, absurd_answer, ask, ask_one
+from faber_ledger.postgres.server import Server, open_server
+
+if TYPE_CHECKING:
+    from psycopg import sql
 
 POSITION: dict[str, Any] = {"position": int, "id": str}
 
@@ -29,12 +33,16 @@ def find_project(server: Server, project: str) -> str | None:
 
     None if there is none, or the login does not see it.
     """
-    with server.transaction() as connection:
-        made = {row[0]: row[1] for row in ask(connection, "projects", {"id": str, "created_at": datetime})}
+    made = {row[0]: row[1] for row in server.ask("projects", {"id": str, "created_at": datetime})}
     try:
         return str(made[project].timestamp()) if project in made else None
     except (ValueError, OverflowError):  # a time of no zone, at an end of the calendar
         raise absurd_answer("projects") from None
+
+
+def unseen_project(server: Server, project: str) -> ServerRefused:
+    """Return the error for a project that the login does not see."""
+    return ServerRefused(f"the role {server.role} sees no project {project} on this server", hint=admission(server))
 
 
 def admission(server: Server) -> str:
@@ -57,11 +65,9 @@ def open_project(server: Server, project: str, writer: str) -> Remote:
     """
     made = find_project(server, project)
     if made is None:
-        message = f"the role {server.role} sees no project {project} on this server"
-        raise ServerRefused(message, hint=admission(server))
+        raise unseen_project(server, project)
     if not server.is_read_only:
-        with server.transaction() as connection:
-            found = ask(connection, "claim_clone", CLONE, limit=1, project=project, writer=writer)
+        found = server.ask("claim_clone", CLONE, limit=1, project=project, writer=writer)
         if found != [(server.role, True)]:
             owner, me = escape(str(found[0][0])) if found else "nobody", quote_word(server.role)
             raise ServerRefused(
@@ -98,24 +104,22 @@ def purge_event(server: Server, project: str, event: str) -> list[str]:
 
 
 def _change_removed(server: Server, function: str, project: str, event: str) -> list[str]:
-    with explained_refusal(server, project), server.transaction() as connection:
-        found = ask(connection, function, {function: str}, project=project, event=event)
+    with explained_refusal(server, project):
+        found = server.ask(function, {function: str}, project=project, event=event)
     return [run_id for (run_id,) in found]
 
 
 def owners_of_clones(server: Server, project: str) -> dict[str, str]:
     """Return the login of each clone that has exchanged with the project, by its writer's id."""
-    with server.transaction() as connection:
-        found = ask(connection, "clones", {"writer": str, "role": str}, project=project)
+    found = server.ask("clones", {"writer": str, "role": str}, project=project)
     return {str(writer): str(role) for writer, role in found}
 
 
 def who_brought(server: Server, project: str, run_id: str, ids: list[str]) -> dict[str, str]:
     """Return of events on the server, by their ids, whose clone wrote them and which login brought them."""
     owners = owners_of_clones(server, project)
-    with server.transaction() as connection:
-        columns = {"id": str, "writer": str, "pushed_by": str}
-        found = ask(connection, "who_brought", columns, project=project, run_id=run_id, ids=ids)
+    columns = {"id": str, "writer": str, "pushed_by": str}
+    found = server.ask("who_brought", columns, project=project, run_id=run_id, ids=ids)
     return {
         name: f"written by {escape(owners.get(writer) or writer)}, brought by {escape(login)}"
         for name, writer, login in found
@@ -125,15 +129,13 @@ def who_brought(server: Server, project: str, run_id: str, ids: list[str]) -> di
 def newest_event(server: Server, project: str, run_id: str | None = None) -> tuple[int, str] | None:
     """Return position and id of the newest event of a project, or of a run in it; None without one."""
     run = {} if run_id is None else {"run_id": run_id}
-    with server.transaction() as connection:
-        found = ask(connection, "newest_event", POSITION, limit=1, project=project, **run)
+    found = server.ask("newest_event", POSITION, limit=1, project=project, **run)
     return (found[0][0], found[0][1]) if found else None
 
 
 def list_runs(server: Server, project: str, after: int, upto: int) -> list[str]:
     """Return the ids of the runs that have events at positions after `after` up to `upto`, in order."""
-    with server.transaction() as connection:
-        found = ask(connection, "runs_with_news", {"runs_with_news": str}, project=project, after=after, upto=upto)
+    found = server.ask("runs_with_news", {"runs_with_news": str}, project=project, after=after, upto=upto)
     return sorted([name for (name,) in found])
 
 
@@ -142,8 +144,7 @@ def list_projects(server: Server) -> dict[str, str]:
 
     Raises ServerRefused for a login that sees none: to it the server looks empty, whatever is there.
     """
-    with server.transaction() as connection:
-        found = ask(connection, "projects", {"name": str, "id": str})
+    found = server.ask("projects", {"name": str, "id": str})
     if not found:
         raise ServerRefused(f"the role {server.role} sees no project on this server", hint=admission(server))
     return {project: name for name, project in sorted(found)}
@@ -245,8 +246,7 @@ def explained_refusal(server: Server, project: str | None = None) -> Iterator[No
             error.hint = "the owner of the database does it, or grants you EXECUTE on faber_ledger.add_project"
         elif error.data.get("sqlstate") == NO_RIGHT and project is not None:
             if find_project(server, project) is None:
-                message = f"the role {server.role} sees no project {project} on this server"
-                raise ServerRefused(message, hint=admission(server)) from None
+                raise unseen_project(server, project) from None
             error.hint = (
                 "an admin of the project (`faber-ledger db members` names them) or the owner of the database does it"
             )
@@ -261,5 +261,56 @@ def quote_role(role: str) -> str:
 
 def list_members(server: Server, project: str) -> list[Member]:
     """Return the roles that see a project, sorted; none if the login does not see it."""
-    with server.transaction() as connection:
-        return sorted([Member(*row) for row in ask(connection, "members", MEMBER, project=project)])
+    return sorted([Member(*row) for row in server.ask("members", MEMBER, project=project)])
+
+
+# Invitations: a code is the login's first password, good once; after 24 hours the login sees no project by it.
+
+INVITE = "SELECT faber_ledger.invite(%(project)s, %(role)s, %(as_admin)s)"
+TAKEN = "42710"  # SQLSTATE
+SCRAM = b"scram-sha-256"
+
+
+def invite(server: Server, project: str, role: str, *, as_admin: bool) -> str:
+    """Make a login for a newcomer to a project, and return the code with which it is taken over.
+
+    Raises ServerRefused if the role exists, or this login may not create roles or is no admin of the project.
+    """
+    code = secrets.token_urlsafe(12)
+    try:
+        with explained_refusal(server, project), server.transaction() as connection:
+            create = "CREATE ROLE {} LOGIN IN ROLE faber_ledger_member PASSWORD {}"
+            connection.execute(_statement(connection, create, role, code))
+            connection.execute(INVITE, {"project": project, "role": role, "as_admin": as_admin})
+    except ServerRefused as error:
+        if error.data.get("sqlstate") == TAKEN:
+            error.hint = "`faber-ledger db admit` lets a login that exists see the project; `DROP ROLE` ends an old one"
+        raise
+    return code
+
+
+def accept(address: Address, code: str) -> tuple[list[str], str]:
+    """Accept the invitation of the address's login; return the projects that it sees by it, and its new password.
+
+    Raises ServerUnavailable where the code is not the login's password, and ServerRefused where no invitation waits.
+    """
+    password = secrets.token_urlsafe(24)
+    with_code = Address(address.parameters | {"password": code})
+    with open_server(with_code, writing=True) as server, server.transaction() as connection:
+        name = "accept_invitation"
+        projects = [str(project) for (project,) in ask(connection, name, {name: str})]
+        if not projects:
+            raise ServerRefused(
+                f"no invitation waits for {server.role}: it was accepted, or is older than 24 hours",
+                hint="ask for another one",
+            )
+        connection.execute(_statement(connection, "ALTER ROLE {} PASSWORD {}", server.role, password))
+    return projects, password
+
+
+def _statement(connection: Connection, template: str, role: str, password: str) -> sql.Composed:
+    """Return a statement about a role's password, of which the server and its log see the verifier alone."""
+    from psycopg import sql
+
+    verifier = connection.pgconn.encrypt_password(password.encode(), role.encode(), SCRAM).decode()
+    return sql.SQL(template).format(sql.Identifier(role), verifier)

@@ -61,12 +61,7 @@ def find_states(connection: Connection, query: WordQuery, projects: Sequence[str
 
 
 def _find(
-    connection: Connection,
-    function: str,
-    columns: dict[str, Any],
-    query: WordQuery,
-    projects: Sequence[str],
-    first: int,
+    connection: Connection, name: str, columns: dict[str, Any], query: WordQuery, projects: Sequence[str], first: int
 ) -> Generator[Row]:
     """Yield rows of what has all words of a query, newest first.
 
@@ -75,18 +70,18 @@ def _find(
     """
     asked = {"wanted": query.required, "projects": list(projects)}
     kinds = [*KEY.items(), *columns.items()]
-    statement = f"{render_call(function, [*KEY, *columns], ASKED)}{NEWEST_FIRST}".encode()
-    with translate_decode_errors(function):
+    statement = f"{render_call(name, [*KEY, *columns], ASKED)}{NEWEST_FIRST}".encode()
+    with translate_decode_errors(name):
         found = connection.execute(statement, {**asked, **dict.fromkeys(KEY), "most": first}).fetchall()
-    yield from map(tuple, check_rows(function, kinds, found))
+    yield from map(tuple, check_rows(name, kinds, found))
     if len(found) < first:
         return
     after = dict(zip(KEY, found[-1], strict=False))
     with connection.cursor(name=f"rest_{id(asked)}") as rest:
         rest.execute(statement, {**asked, **after, "most": None})
         while True:
-            with translate_decode_errors(function):
+            with translate_decode_errors(name):
                 part = rest.fetchmany(first)
             if not part:
                 return
-            yield from map(tuple, check_rows(function, kinds, part))
+            yield from map(tuple, check_rows(name, kinds, part))

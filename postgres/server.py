@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +11,19 @@ from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable
 from faber_ledger.ledger.encoding import sha256
 from faber_ledger.ledger.errors import LedgerError, NewerFormat
 from faber_ledger.postgres.address import Address, is_interrupted, load_driver, translate, translate_read_only
-from faber_ledger.postgres.ask import NONE, Connection, Kinds, absurd_answer, check_rows, translate_decode_errors
+from faber_ledger.postgres.ask import (
+    MOST_ROWS,
+    NONE,
+    Connection,
+    Kinds,
+    absurd_answer,
+    ask,
+    check_rows,
+    translate_decode_errors,
+)
 
 if TYPE_CHECKING:
+    from faber_ledger.ledger.encoding import Row
     from faber_ledger.postgres.connection import BoundedConnection  # loads psycopg
 
 OLDEST_VERSION = 14
@@ -80,6 +90,13 @@ class Server:
                 connection.close()  # it may be lost: nothing more is asked of it, and the server rolls back
                 raise
         self._connection = connection
+
+    def ask(
+        self, function: str, columns: Mapping[str, Kinds], *, limit: int = MOST_ROWS, **arguments: Any
+    ) -> list[Row]:
+        """Return the rows that a function answers, in a transaction of its own; raises as that, and as `ask`."""
+        with self.transaction() as connection:
+            return ask(connection, function, columns, limit=limit, **arguments)
 
     @contextmanager
     def translated_errors(self) -> Iterator[None]:

@@ -116,9 +116,7 @@ def list_changes(before: Any, after: Any, path: Path = ()) -> list[Change]:
         return [change for name, one, other in pairs for change in list_changes(one, other, (*path, name))]
     if isinstance(before, list) and isinstance(after, list) and _is_continued(before, after):
         both = min(len(before), len(after))
-        found = [
-            change for number in range(both) for change in list_changes(before[number], after[number], (*path, number))
-        ]
+        found = [change for at in range(both) for change in list_changes(before[at], after[at], (*path, at))]
         found += [((*path, number), MISSING, after[number]) for number in range(both, len(after))]
         return found + [((*path, number), before[number], MISSING) for number in range(len(before) - 1, both - 1, -1)]
     return [] if type(before) is type(after) and before == after else [(path, before, after)]

@@ -153,9 +153,8 @@ class _Course:
             last = (self.moment[0], self.moment[1] + 1)
             for _, span in self.present.values():
                 span["end"] = last
-            bars = [
-                bar for one in summarize_sessions(self.projector.blocks, self.agents) if (bar := self._bar(one, last))
-            ]
+            sessions = summarize_sessions(self.projector.blocks, self.agents)
+            bars = [bar for one in sessions if (bar := self._bar(one, last))]
             if self.projector.open:
                 self._stretch(last, None, [], self.number)
         return {

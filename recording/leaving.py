@@ -15,8 +15,7 @@ from faber_ledger.runs.seen import note_session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from faber_ledger.ledger.errors import Warn
     from faber_ledger.ledger.events import Draft
     from faber_ledger.recording.sessions import Caller
     from faber_ledger.runs.run import Run
@@ -24,14 +23,7 @@ if TYPE_CHECKING:
 
 
 def follow_client(
-    run: Run,
-    client: str | None,
-    pid: str | None,
-    seen: SeenClient | None,
-    *,
-    at: float,
-    warn: Callable[[str], None],
-    is_new: bool = True,
+    run: Run, client: str | None, pid: str | None, seen: SeenClient | None, *, at: float, warn: Warn, is_new: bool
 ) -> None:
     """Note that a client's newest session is on a run, after ending what it has left open on another run.
 
@@ -47,9 +39,7 @@ def follow_client(
         note_session(run.root, client, pid, run.run_id, at)
 
 
-def leave_run(
-    root: str, seen: SeenClient, pid: str | None, at: float, warn: Callable[[str], None], seconds: float
-) -> bool:
+def leave_run(root: str, seen: SeenClient, pid: str | None, at: float, warn: Warn, seconds: float) -> bool:
     """End what a client has open on the run of its newest session until now, as inferred; what fails is a warning.
 
     Return False if the run was locked, so that it is tried again.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, TypedDict
 
@@ -33,6 +33,7 @@ from faber_ledger.runs.seen import SeenClient, seen_client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from faber_ledger.ledger.errors import Warn
     from faber_ledger.ledger.events import Draft
     from faber_ledger.recording.sessions import Caller
 
@@ -56,7 +57,7 @@ def start_run(
     *,
     at: float,
     environ: Mapping[str, str],
-    warn: Callable[[str], None],
+    warn: Warn,
     runs: str,
     worktree: dict[str, Any] | None = None,
 ) -> Run:
@@ -96,9 +97,7 @@ def lock_takeover(root: str) -> RunLock | None:
     return RunLock(path)
 
 
-def _fill_folder(
-    run: Run, plan: RunPlan, at: float, warn: Callable[[str], None], worktree: dict[str, Any] | None
-) -> None:
+def _fill_folder(run: Run, plan: RunPlan, at: float, warn: Warn, worktree: dict[str, Any] | None) -> None:
     try:
         text = json.dumps(_metadata(run.run_id, plan, at), indent=2, ensure_ascii=False) + "\n"
         disk.put(run.metadata_path, text.encode())
@@ -119,7 +118,7 @@ def _fill_folder(
         recording.append(checkout_after(first, checkout_at_start(run)))
 
 
-def activate_run(run: Run, *, at: float, environ: Mapping[str, str], warn: Callable[[str], None]) -> bool:
+def activate_run(run: Run, *, at: float, environ: Mapping[str, str], warn: Warn) -> bool:
     """Make a run active. A client that is at work leaves its former run and gets a session on this one at once.
 
     Return whether it was given one: nothing is in the context of that session yet.
@@ -157,7 +156,7 @@ def _name_run(run: Run) -> str | None:
 
 
 def _open_session(
-    run: Run, left: str | None, *, at: float, environ: Mapping[str, str], source: str, warn: Callable[[str], None]
+    run: Run, left: str | None, *, at: float, environ: Mapping[str, str], source: str, warn: Warn
 ) -> bool:
     """Open a session of the client that is at work, and end the one on the run that it has `left`; return whether."""
     if sessions.client_of(environ) is None:
@@ -202,7 +201,7 @@ def _metadata(run_id: str, plan: RunPlan, at: float) -> dict[str, Any]:
 # Before a commit: what the clone knows without a hook (DECISIONS 48, 56)
 
 
-def complete_record(run: Run, *, at: float, environ: Mapping[str, str], warn: Callable[[str], None]) -> None:
+def complete_record(run: Run, *, at: float, environ: Mapping[str, str], warn: Warn) -> None:
     """Begin the log of a run that has none, open the session of the client that calls, and end those of a finished run.
 
     All of it is inferred. Raises what `Recording` raises.
@@ -219,7 +218,7 @@ def complete_record(run: Run, *, at: float, environ: Mapping[str, str], warn: Ca
         if start or ends or is_new:
             recording.append(ends)
     if start:
-        follow_client(run, client, caller["pid"], seen, at=at, warn=warn)
+        follow_client(run, client, caller["pid"], seen, at=at, warn=warn, is_new=True)
 
 
 def _missing_start(recording: Recording, caller: Caller, seen: SeenClient | None) -> list[Draft]:

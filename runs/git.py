@@ -300,9 +300,7 @@ def commit_of(root: str) -> str | None:
 
 def is_safe(name: str) -> bool:
     """Return whether a branch's name may stand in a command; git also allows `$(…)`, and by a push a first `-`."""
-    return name[:1].isalnum() and all(
-        [letter.isascii() and (letter.isalnum() or letter in "._/@+#-") for letter in name]
-    )
+    return name.isascii() and name[:1].isalnum() and all([sign.isalnum() or sign in "._/@+#-" for sign in name])
 
 
 REMOTES = ("upstream", "origin")  # in this order, then by name: in a fork, pull requests go to `upstream`

@@ -56,11 +56,9 @@ def remove_redacted_summaries(run: Run, log: Log) -> list[str]:
     If a compaction was delivered twice while it waited in the inbox, only one of its two files has an event.
     """
     kept = summary_paths(run)
-    question = "SELECT 1 FROM event WHERE id = ? AND payload IS NULL"
+    query = "SELECT 1 FROM event WHERE id = ? AND payload IS NULL"
     # A killed process may have left a part of a summary as `ID.tmp`, or with its process id in the name.
-    gone = {
-        path for name, path in kept.items() if log.connection.execute(question, (name.partition(".")[0],)).fetchone()
-    }
+    gone = {path for name, path in kept.items() if log.connection.execute(query, (name.partition(".")[0],)).fetchone()}
     texts = {read_summary(path) for path in gone} - {None}
     removed = [path for path in kept.values() if path in gone or (texts and read_summary(path) in texts)]
     for path in removed:

@@ -27,10 +27,11 @@ from faber_ledger.runs.state_file import LARGEST_METADATA, metadata_copy_path, r
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from faber_ledger.files.json_text import JsonText
+    from faber_ledger.ledger.errors import Warn
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.projections.fold import Blocks
     from faber_ledger.runs.log import RunLog
@@ -57,12 +58,7 @@ class Reprojection(NamedTuple):
 
 
 def reproject(
-    run: Run,
-    *,
-    rebuild: bool,
-    warn: Callable[[str], None],
-    defaults: dict[str, str] | None = None,
-    on_purpose: bool = False,
+    run: Run, *, rebuild: bool, warn: Warn, defaults: dict[str, str] | None = None, on_purpose: bool = False
 ) -> Reprojection:
     """Write a run's blocks from its log.
 
@@ -95,7 +91,7 @@ def has_directory(run: Run) -> bool:
     return os.path.isdir(run.ledger_path) and not os.path.islink(run.ledger_path)
 
 
-def _make_damaged_log_again(run: Run, warn: Callable[[str], None]) -> None:
+def _make_damaged_log_again(run: Run, warn: Warn) -> None:
     """Set a log aside in which a hash does not hold, and make it again from what passes."""
     from faber_ledger.ledger.verify import verified_rows
     from faber_ledger.runs.absorb import make_log_again
@@ -112,13 +108,7 @@ def _make_damaged_log_again(run: Run, warn: Callable[[str], None]) -> None:
 
 
 def _project(
-    run: Run,
-    opened: RunLog,
-    *,
-    rebuild: bool,
-    warn: Callable[[str], None],
-    defaults: dict[str, str] | None,
-    on_purpose: bool,
+    run: Run, opened: RunLog, *, rebuild: bool, warn: Warn, defaults: dict[str, str] | None, on_purpose: bool
 ) -> Reprojection:
     try:
         state = state_write.read_known(run)
@@ -138,7 +128,7 @@ def _project(
     return Reprojection(None, is_changed=changed)
 
 
-def _write_missing(run: Run, opened: RunLog, defaults: dict[str, str], warn: Callable[[str], None]) -> Reprojection:
+def _write_missing(run: Run, opened: RunLog, defaults: dict[str, str], warn: Warn) -> Reprojection:
     why = why_not_published(run, None, opened.note, on_purpose=True)
     if why is not None:
         message = f"the run {run.run_id} has no state.json, and none is written: {why}"
@@ -192,7 +182,7 @@ def _parse_old(run: Run, source: str, content: bytes | None) -> Iterator[OldStat
             yield source, state_file.parse_state(run, content), None
 
 
-def restore_backup(run: Run, *, warn: Callable[[str], None]) -> tuple[str, bool]:
+def restore_backup(run: Run, *, warn: Warn) -> tuple[str, bool]:
     """Replace state.json by its newest readable backup; return its path, and whether there is a log to project onto it.
 
     A log without an event, as a killed first hook leaves it, is none: its first event adopts the restored blocks.
@@ -270,7 +260,7 @@ def _members_of(recorded: Recorded) -> dict[str, Any]:
 STATE_DEFAULTS = {"status": "in_progress"}  # a finished run is hardly ever left uncommitted
 
 
-def restore_missing(run: Run, why: str, warn: Callable[[str], None]) -> None:
+def restore_missing(run: Run, why: str, warn: Warn) -> None:
     """Write the state of a run that has none here, and say `why` and from what; raises as `reproject`."""
     os.makedirs(run.directory, exist_ok=True)
     result = reproject(run, rebuild=False, warn=warn, defaults=STATE_DEFAULTS)
@@ -281,21 +271,21 @@ def restore_missing(run: Run, why: str, warn: Callable[[str], None]) -> None:
         warn(f"add workflow_id to {path}, or copy the file from the machine that has it: a load needs the workflow")
 
 
-def restore_gone(root: str, named: str, warn: Callable[[str], None]) -> None:
+def restore_gone(root: str, named: str, warn: Warn) -> None:
     """Write the state of a named run that the work tree lacks, if this clone's log can restore it."""
     run = find_restorable(root, named)
     if run is not None:
         restore_missing(run, f"the run {run.run_id} was gone and is brought back from this clone's log", warn)
 
 
-def restore_copy(root: str, named: str, warn: Callable[[str], None]) -> None:
+def restore_copy(root: str, named: str, warn: Warn) -> None:
     """Write the state of a run that the work tree lacks from this clone's copy, if there is one."""
     run = find_restorable(root, named)
     if run is not None and next(_parse_old(run, COPY, read_state_copy(run)), None) is not None:
         restore_gone(root, named, warn)
 
 
-def restore_ignored(run: Run, warn: Callable[[str], None]) -> None:
+def restore_ignored(run: Run, warn: Warn) -> None:
     """Write the state of a run that git ignores and that is not here."""
     if state_file.is_state_ignored(run):
         restore_missing(run, f"git ignores {run.shown(run.state_path)}, which was not here", warn)

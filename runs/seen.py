@@ -118,7 +118,7 @@ def note_session(root: str, client: str | None, pid: str | None, run_id: str, at
         return
     before = seen_client(root, client)
     if before is None or before.last_at < at or pid not in (None, before.pid):  # else its delivery was just noted
-        _write_heard(root, path, before, client, pid, at)
+        _write_heard(root, path, before, client, pid, at, None)
     session = {"client": client, "run_id": run_id, "root": os.path.abspath(root), "session_at": at}
     _write(root, path + SESSION_ENDING, session)
 
@@ -190,13 +190,7 @@ def _read(path: str, members: tuple[tuple[str, tuple[type, ...], bool], ...]) ->
 
 
 def _write_heard(
-    root: str,
-    path: str,
-    before: SeenClient | None,
-    client: str,
-    pid: str | None,
-    at: float,
-    transcript: str | None = None,
+    root: str, path: str, before: SeenClient | None, client: str, pid: str | None, at: float, transcript: str | None
 ) -> None:
     """Write what is known of a client after a delivery of it, or a command in it."""
     first_at, last_at = (at, at) if before is None else (before.first_at, max(at, before.last_at))

@@ -18,9 +18,10 @@ from faber_ledger.runs.run import notices_folder, notices_path, quoted_form, set
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from faber_ledger.ledger.encoding import Row
+    from faber_ledger.ledger.errors import Warn
     from faber_ledger.runs.run import Run
 
 
@@ -101,9 +102,7 @@ def _may_have_payload(path: str, name: str) -> bool:
     return any([row[PAYLOAD] is not None for row in rows]) if rows else name.encode() in read_or_empty(path)
 
 
-def report(
-    run: Run, warn: Callable[[str], None], message: str, path: str | None = None, *, may_write: bool = True
-) -> None:
+def report(run: Run, warn: Warn, message: str, path: str | None = None, *, may_write: bool = True) -> None:
     """Call `warn` with a message, and keep it for the run's next start: only a start's messages reach the user.
 
     `path` is what was set aside; its 30 days begin with that start.
@@ -119,7 +118,7 @@ def report(
         pass  # it was said once
 
 
-def say_notices(run: Run, warn: Callable[[str], None], at: float) -> None:
+def say_notices(run: Run, warn: Warn, at: float) -> None:
     """Call `warn` with what was kept for the next start of a run."""
     notices = notices_path(run)
     for message, path in _read_notices(notices):

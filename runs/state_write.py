@@ -26,9 +26,10 @@ from faber_ledger.runs.state_file import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Collection, Mapping
     from typing import Any
 
+    from faber_ledger.ledger.errors import Warn
     from faber_ledger.ledger.log import Log
     from faber_ledger.projections.fold import Blocks
     from faber_ledger.runs.log import RunLog
@@ -126,7 +127,7 @@ def project_blocks(
     opened: RunLog,
     blocks: Blocks,
     *,
-    warn: Callable[[str], None],
+    warn: Warn,
     known: KnownState | None = None,
     touched: Collection[object] = (),
     on_purpose: bool = False,
@@ -162,16 +163,14 @@ def note_shown(opened: RunLog, texts: dict[str, str]) -> None:
     opened.note.save()
 
 
-def refresh_copy(run: Run, state: JsonText, warn: Callable[[str], None]) -> None:
+def refresh_copy(run: Run, state: JsonText, warn: Warn) -> None:
     """Write the copy if it differs from the state that was read: another tool has changed its own keys since."""
     content = state.text.encode()
     if read_state_copy(run) != content:
         keep_state(run, content, warn)
 
 
-def write_blocks(
-    run: Run, blocks: Blocks, texts: dict[str, str], *, warn: Callable[[str], None], known: KnownState | None
-) -> bool:
+def write_blocks(run: Run, blocks: Blocks, texts: dict[str, str], *, warn: Warn, known: KnownState | None) -> bool:
     """Replace the blocks in state.json as `write_members` does; without `known` the file is read first."""
     if known is not None:
         changed = {name: block for name, block in blocks.items() if known.texts.get(name) != texts[name]}
@@ -183,7 +182,7 @@ def write_blocks(
     return write_members(run, dict(blocks), warn=warn)
 
 
-def write_members(run: Run, members: dict[str, Any], *, warn: Callable[[str], None]) -> bool:
+def write_members(run: Run, members: dict[str, Any], *, warn: Warn) -> bool:
     """Replace members in state.json; return whether it changed. The caller holds the run's lock.
 
     Every other key keeps its bytes. Just before the rename the file is compared with what was read; if another tool
@@ -244,7 +243,7 @@ def _replace_if_unchanged(
     document: JsonText,
     changed: dict[str, Any],
     members: dict[str, Any],
-    warn: Callable[[str], None],
+    warn: Warn,
     texts: dict[str, str] | None = None,
     text: str | None = None,
 ) -> bool:
@@ -285,7 +284,7 @@ def _replace_if_unchanged(
     return True
 
 
-def replace_document(run: Run, document: JsonText, text: str, warn: Callable[[str], None]) -> bool:
+def replace_document(run: Run, document: JsonText, text: str, warn: Warn) -> bool:
     """Replace a state.json by a text; return False if it has changed since `document` was read.
 
     The caller holds the run's lock. Raises StateNotWritten.

@@ -5,26 +5,24 @@ from collections.abc import Callable
 
 import click
 
-from faber_ledger.cli.ui.output import json_option, say, show, warn
-from faber_ledger.cli.ui.server import server_address, url_option
+from faber_ledger.cli.ui.output import say, show, warn
+from faber_ledger.cli.ui.server import server_address, server_options
 from faber_ledger.cli.ui.words import table
 from faber_ledger.ledger.command_errors import NotFound, ServerRefused, StillSeen
 from faber_ledger.postgres import project as projects
 from faber_ledger.postgres.address import NO_RIGHT, Address
-from faber_ledger.postgres.invitation import invite
 from faber_ledger.postgres.server import Server, open_server
 from faber_ledger.runs.run import find_root
 from faber_ledger.runs.settings import project_id
 
 
-@click.group(short_help="Set up the team's server.")
+@click.group()
 def db() -> None:
     """Set up the team's server: its schema, and who sees this project."""
 
 
 @db.command(short_help="Make or upgrade the schema.")
-@url_option
-@json_option
+@server_options
 def upgrade(url: str | None, as_json: bool) -> None:
     """Make or upgrade the schema on the server, in one transaction. No ledger file is touched.
 
@@ -54,8 +52,7 @@ def upgrade(url: str | None, as_json: bool) -> None:
 @db.command(short_help="Let a role see this project.")
 @click.argument("role")
 @click.option("--admin", is_flag=True, help="Let the role admit and expel others, too.")
-@url_option
-@json_option
+@server_options
 def admit(role: str, admin: bool, url: str | None, as_json: bool) -> None:
     """Let ROLE, a login of the database or a group of logins, see this project on the server.
 
@@ -79,8 +76,7 @@ def admit(role: str, admin: bool, url: str | None, as_json: bool) -> None:
 @db.command("invite", short_help="Make a login for a newcomer.")
 @click.argument("name")
 @click.option("--admin", is_flag=True, help="Let the newcomer admit and expel others, too.")
-@url_option
-@json_option
+@server_options
 def invite_login(name: str, admin: bool, url: str | None, as_json: bool) -> None:
     """Make the login NAME, and print a code for `team join`, good once and for 24 hours.
 
@@ -93,7 +89,7 @@ def invite_login(name: str, admin: bool, url: str | None, as_json: bool) -> None
     """
     address = server_address(url)
     with open_server(address, writing=True) as server:
-        code = invite(server, project := project_id(find_root(os.getcwd())), name, as_admin=admin)
+        code = projects.invite(server, project := project_id(find_root(os.getcwd())), name, as_admin=admin)
     theirs = Address({**address.parameters, "user": name})
     data = {"project": project, "role": name, "admin": admin, "code": code, "url": str(theirs)}
     lines = [f"{code}", f"  is {name}'s code, good once and for 24 hours; in a clone of the project it is asked for by"]
@@ -103,8 +99,7 @@ def invite_login(name: str, admin: bool, url: str | None, as_json: bool) -> None
 @db.command(short_help="Let a role see it no more.")
 @click.argument("role")
 @click.option("--yes", is_flag=True, help="Expel the only admin, too; then the database's owner decides alone.")
-@url_option
-@json_option
+@server_options
 def expel(role: str, yes: bool, url: str | None, as_json: bool) -> None:
     """Let ROLE see this project on the server no more. What it has fetched it keeps.
 
@@ -133,8 +128,7 @@ def expel(role: str, yes: bool, url: str | None, as_json: bool) -> None:
 
 
 @db.command("members", short_help="List who sees this project.")
-@url_option
-@json_option
+@server_options
 def list_members(url: str | None, as_json: bool) -> None:
     """List the roles that see this project on the server.
 
@@ -146,9 +140,7 @@ def list_members(url: str | None, as_json: bool) -> None:
     with open_server(server_address(url)) as server:
         found = projects.list_members(server, project := project_id(find_root(os.getcwd())))
         if not found:
-            raise ServerRefused(
-                f"the role {server.role} sees no project {project} on this server", hint=projects.admission(server)
-            )
+            raise projects.unseen_project(server, project)
     rows = [[one.role, "admin" if one.is_admin else "member"] for one in found]
     lines = table([["ROLE", "IS"], *rows])
     show({"project": project, "members": [one._asdict() for one in found]}, lines, as_json=as_json)
@@ -161,8 +153,7 @@ def project() -> None:
 
 @project.command("add", short_help="Make this project, with an admin.")
 @click.option("--admin", required=True, metavar="ROLE", help="Who admits others to the project.")
-@url_option
-@json_option
+@server_options
 def add_project(admin: str, url: str | None, as_json: bool) -> None:
     """Make this project on the server, with the login ROLE as its admin. Nothing is pushed.
 
@@ -184,8 +175,7 @@ def add_project(admin: str, url: str | None, as_json: bool) -> None:
 @db.command(short_help="Give a clone to a login.")
 @click.argument("writer")
 @click.argument("role")
-@url_option
-@json_option
+@server_options
 def rebind(writer: str, role: str, url: str | None, as_json: bool) -> None:
     """Give the clone with the id WRITER, the first login's that exchanged from it, to the login ROLE.
 
@@ -203,8 +193,7 @@ def rebind(writer: str, role: str, url: str | None, as_json: bool) -> None:
 
 @db.command(short_help="Put back what a redaction removed.")
 @click.argument("event")
-@url_option
-@json_option
+@server_options
 def restore(event: str, url: str | None, as_json: bool) -> None:
     """Put back on the server the payload of EVENT, a whole id, within 30 days of its redaction.
 
@@ -220,8 +209,7 @@ def restore(event: str, url: str | None, as_json: bool) -> None:
 
 @db.command(short_help="Remove a redacted payload for good.")
 @click.argument("event")
-@url_option
-@json_option
+@server_options
 def purge(event: str, url: str | None, as_json: bool) -> None:
     """Remove at once the redacted payload of EVENT that the server keeps for 30 days.
 

@@ -47,7 +47,7 @@ GIT_CONFIG = """\
 REASONS = ["compaction", "abandoned", "normal"]
 
 
-@click.command(short_help="Show a run on two machines.")
+@click.command()
 @click.option("--keep", is_flag=True, help="Keep the folder with both clones, and print its path.")
 @json_option
 def demo(keep: bool, as_json: bool) -> None:
@@ -251,15 +251,9 @@ class Machine:
         history: list[dict[str, Any]] = self.state()["sessions"]["session_history"]
         return history
 
-    def _execute(self, command: list[str], environment: dict[str, str], given: str = "") -> Done:
+    def _execute(self, command: list[str], variables: dict[str, str], given: str = "") -> Done:
         return subprocess.run(
-            command,
-            cwd=self.directory,
-            env=environment,
-            input=given,
-            capture_output=True,
-            encoding="utf-8",
-            check=False,
+            command, cwd=self.directory, env=variables, input=given, capture_output=True, encoding="utf-8", check=False
         )
 
     def _failure(self, what: str, done: Done) -> StepFailed:

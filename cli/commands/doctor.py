@@ -45,7 +45,7 @@ CHECKS: dict[str, Callable[[Patient], Iterable[Finding]]] = {
 }
 
 
-@click.command(short_help="Check the set-up, and say what to run.")
+@click.command()
 @json_option
 @limit_answers(GIT_SECONDS)
 def doctor(as_json: bool) -> int:

@@ -25,7 +25,7 @@ from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run, find_root
 
 
-@click.command(short_help="Write a run's events as JSON lines.")
+@click.command()
 @run_argument
 @click.option(
     "-o",
@@ -54,7 +54,7 @@ def export(run: str | None, output: str | None) -> None:
         say(f"{output}: {events_shown(count)} of {chosen.run_id}")
 
 
-@click.command("import", short_help="Import events that `export` wrote.")
+@click.command("import")
 @click.argument("file", metavar="FILE", type=click.Path())
 @click.option("--run-id", metavar="RUN", help="The run to import into, for events whose first one is not in FILE.")
 @click.option("--dry-run", is_flag=True, help="Check everything, and change nothing.")

@@ -61,7 +61,7 @@ class Answer(NamedTuple):
 React: TypeAlias = Callable[[Answer], None]
 
 
-@click.command(short_help="Show who works on what, on all machines.")
+@click.command()
 @url_option
 @click.option("--project", metavar="PROJECT", help="Only one project's runs, by its id or name.")
 @click.option("--machine", metavar="NAME", help="Only runs with sessions on a machine: its name, or a writer's id.")

@@ -17,7 +17,7 @@ from faber_ledger.runs.run import LEDGER, STATE, kind_of
 from faber_ledger.runs.state_merge import OURS, THEIRS, merge_ledgers, merge_states, overwrite
 
 
-@click.command("merge-driver", short_help="Merge a run's file; git calls it.")
+@click.command("merge-driver")
 @click.argument("base", metavar="%O")
 @click.argument("ours", metavar="%A")
 @click.argument("theirs", metavar="%B")
@@ -63,7 +63,7 @@ def _merge_states(base: str, ours: str, theirs: str, path: str) -> list[str]:
     return merged.lines()
 
 
-@click.command(short_help="Show a ledger file as text; git calls it.")
+@click.command()
 @click.argument("file", metavar="FILE", type=click.Path())
 def textconv(file: str) -> None:
     """Print the events of the ledger FILE in words, one a line: git calls it to show a ledger's changes.

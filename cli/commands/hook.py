@@ -6,7 +6,7 @@ from faber_ledger.hooks.agents import AGENTS, CLIENT
 from faber_ledger.recording.call import HOOKS
 
 
-@click.command(short_help="Answer one of the client's hooks.")
+@click.command()
 @click.argument(
     "name", type=click.Choice([*[name for name, _ in HOOKS.values()], *HOOKS]), required=False, metavar="NAME"
 )

@@ -15,8 +15,10 @@ from faber_ledger.cli.doctor.patient import Patient, run_check
 from faber_ledger.cli.doctor.workflows import check_configuration
 from faber_ledger.cli.setup import git, project, tracking
 from faber_ledger.cli.setup.agents import add_agent_hooks
+from faber_ledger.cli.setup.git import Setting
 from faber_ledger.cli.setup.hooks import plugin_instead, settings_change
 from faber_ledger.cli.sync import agreement
+from faber_ledger.cli.sync.agreement import CarryPlan
 from faber_ledger.cli.sync.arrival import required_remote
 from faber_ledger.cli.ui.changes import (
     describe,
@@ -42,7 +44,7 @@ from faber_ledger.runs.settings import PATH, project_settings
 CHECKS = (check_settings, check_once, check_program, check_stays, check_configuration)
 
 
-@click.command(short_help="Add the four hooks to the client's settings.")
+@click.command()
 @scope_option
 @click.option(
     "--git-only", "is_git_only", is_flag=True, help="Set up only git, as each clone needs it: no client settings."
@@ -98,7 +100,7 @@ def init(dry_run: bool, as_json: bool, **given: Any) -> None:
     is_project = options.is_git_only or in_project(root, scope)
     _check_usage(root, options, is_project=is_project)
     hooks, notes = _plan_hooks(root, options)
-    has_settings = bool(hooks) and options.agent is None
+    has_hooks = bool(hooks) and options.agent is None
     can_ask = is_project and not (dry_run or as_json) and sys.stdin.isatty() and sys.stderr.isatty()
     chosen = _choose_carry(root, options.carry, asks=can_ask, fetches=options.fetch)
     travel = agreement.plan_carry(root, chosen, options.remote, options.auto_send)
@@ -117,12 +119,12 @@ def init(dry_run: bool, as_json: bool, **given: Any) -> None:
     committed = [*(hooks if scope == "project" else []), *shared]
     commit = [] if dry_run else tracking.names_to_commit(committed, root)
     data = report(changes, root, dry_run=dry_run) | {
-        "scope": scope if has_settings else None,
+        "scope": scope if has_hooks else None,
         "git_config": [one._asdict() for one in config],
         "commit": commit,
         "notes": notes,
     }
-    show(data, _lines(changes, config, root, commit, dry_run=dry_run, has_settings=has_settings), as_json=as_json)
+    show(data, _lines(changes, config, root, commit, dry_run=dry_run, has_hooks=has_hooks), as_json=as_json)
     for note in [] if as_json else notes:  # they are in the data
         say(f"note: {note}")
     if not dry_run and (options.fetch or (options.carry is None and travel.mode == REFS)):
@@ -131,13 +133,7 @@ def init(dry_run: bool, as_json: bool, **given: Any) -> None:
 
 
 def _make(
-    root: str,
-    changes: list[FileChange],
-    config: list[git.Setting],
-    travel: agreement.CarryPlan,
-    *,
-    is_project: bool,
-    dry_run: bool,
+    root: str, changes: list[FileChange], config: list[Setting], travel: CarryPlan, *, is_project: bool, dry_run: bool
 ) -> list[str]:
     """Make the changes unless it is a dry run, and return what to say of how ledgers travel."""
     if dry_run:
@@ -179,7 +175,7 @@ def _check_usage(root: str, options: Options, *, is_project: bool) -> None:
         raise click.UsageError("--fetch fetches from git refs, and does not go with --carry tree.")
 
 
-def _project_notes(root: str, git_says: str | None, travel: agreement.CarryPlan) -> Iterator[str]:
+def _project_notes(root: str, git_says: str | None, travel: CarryPlan) -> Iterator[str]:
     """Yield what keeps git from files that must travel."""
     if git_says:
         yield git_says
@@ -203,7 +199,7 @@ def _plan_hooks(root: str, options: Options) -> tuple[list[FileChange], list[str
     return [settings], [lost] if options.scope == "project" and tracking.is_ignored(root, path) else []
 
 
-def _plan_files(root: str, summaries: bool | None, travel: agreement.CarryPlan, *, can_ask: bool) -> list[FileChange]:
+def _plan_files(root: str, summaries: bool | None, travel: CarryPlan, *, can_ask: bool) -> list[FileChange]:
     """Return the changes of what git reads and of the project's settings."""
     changes = [git.git_file_change(root, name) for name in git.FILES]
     if summaries is None and can_ask and project.is_choice_due(root):
@@ -242,13 +238,7 @@ def _ask_for_refs(root: str) -> str | None:
 
 
 def _lines(
-    changes: list[FileChange],
-    config: list[git.Setting],
-    root: str,
-    commit: list[str],
-    *,
-    dry_run: bool,
-    has_settings: bool,
+    changes: list[FileChange], config: list[Setting], root: str, commit: list[str], *, dry_run: bool, has_hooks: bool
 ) -> Iterator[str]:
     due = [setting for setting in config if setting.before != setting.after]
     if dry_run:
@@ -266,7 +256,7 @@ def _lines(
         yield f"note: summaries of compactions {_summaries_words(root)}"
     if commit:
         yield f"next: commit {tracking.join_names(commit)}, so that every clone has them"
-    if has_settings and changes[0].action != "unchanged":
+    if has_hooks and changes[0].action != "unchanged":
         yield "then: start a new session of the client, which reads its settings when it starts"
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
 
 
-@click.command(short_help="List the events of a run.")
+@click.command()
 @run_argument
 @click.option("-n", "count", type=click.IntRange(min=1), metavar="N", help="Only the newest N events.")
 @click.option("--reverse", is_flag=True, help="Newest first.")

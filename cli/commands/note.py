@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import click
 
@@ -25,8 +25,10 @@ from faber_ledger.runs.run import find_root
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import NoteRecorded
 
+Kind: TypeAlias = Literal["note", "summary", "decision"]
 
-@click.command(short_help="Record what the next session should know.")
+
+@click.command()
 @click.argument("words", nargs=-1, metavar="[add] [TEXT]")
 @click.option(
     "--kind",
@@ -39,13 +41,7 @@ if TYPE_CHECKING:
 @click.option("--from-stdin", is_flag=True, help="Read the text from standard input.")
 @run_option
 @json_option
-def note(
-    words: tuple[str, ...],
-    kind: Literal["note", "summary", "decision"],
-    from_stdin: bool,
-    run: str | None,
-    as_json: bool,
-) -> None:
+def note(words: tuple[str, ...], kind: Kind, from_stdin: bool, run: str | None, as_json: bool) -> None:
     """Record TEXT for later sessions: what is being worked on, key files, hints. The word `add` may be left out.
 
     The packet has the newest notes, `reconstitute` all of them; `reconstitute --only decisions` has what was decided.

@@ -19,7 +19,7 @@ from faber_ledger.runs.run import Run
 from faber_ledger.runs.seen import TreeNote
 
 
-@click.command(short_help="Write state.json's two blocks from the log.")
+@click.command()
 @run_argument
 @click.option("--rebuild", is_flag=True, help="Fold the whole log, even if state.json shows it already.")
 @click.option("--restore", is_flag=True, help="Replace a broken state.json with its newest readable backup.")

@@ -52,7 +52,7 @@ RETRIES = {  # the options between the first and the last
 }
 
 
-@click.command(short_help="Reconstitute the context of a run.")
+@click.command()
 @output.documents_codes
 @run_argument
 @click.option("--for", "reader", type=click.Choice(["build"]), help="Print only the build skill's input.")

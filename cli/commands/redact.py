@@ -41,7 +41,7 @@ from faber_ledger.runs.state_file import state_copy_path
 from faber_ledger.runs.synced import was_exchanged
 
 
-@click.command(short_help="Remove an event's payload from the log, or put it back.")
+@click.command()
 @click.argument("event", metavar="EVENT")
 @run_option
 @click.option("--reason", metavar="TEXT", help="Why, for those who read the log later.")
@@ -185,9 +185,8 @@ def _clean_files(log: Log, plan: RedactionPlan, places: list[Run]) -> dict[str, 
     A text that other events contain too is not specific to the payload, and stays.
     """
     others = find_other_events(log, plan.texts, [plan.target])
-    event: dict[str, Any] = (
-        dict(recorded["event"]) if (recorded := log.event_beginning(plan.target)) is not None else {}
-    )
+    found = log.event_beginning(plan.target)
+    event: dict[str, Any] = dict(found["event"]) if found is not None else {}
     place = (event.get("phase"), event.get("step"))  # which every event there has
     return {
         "text_cache_removed": remove_text_cache(places[0].root),  # first: if git refuses, nothing was changed

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from faber_ledger.projections.fold import Blocks
 
 
-@click.command(short_help="Show a run's sessions, what each event changed, or a moment.")
+@click.command()
 @run_argument
 @click.option("--events", is_flag=True, help="Also show each event with what it changed.")
 @click.option("--at", metavar=MOMENT, help="Only the state at a moment.")

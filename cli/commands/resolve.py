@@ -37,7 +37,7 @@ ONE = "the side that has it"
 SIDES = {OURS: "ours", THEIRS: "theirs"}  # as git says it, by its stages
 
 
-@click.command(short_help="Resolve the conflicts that a merge left in runs' files.")
+@click.command()
 @run_option
 @click.option("--dry-run", is_flag=True, help="Show what would be done and write nothing.")
 @json_option

@@ -10,7 +10,7 @@ import click
 from faber_ledger.cli.commands.run_start import resume, start
 from faber_ledger.cli.reports.run_list import count_events, list_runs, places_of
 from faber_ledger.cli.sync.arrival import list_remote_runs, required_remote
-from faber_ledger.cli.sync.forgetting import forget_at_remote
+from faber_ledger.cli.sync.purge import forget_at_remote
 from faber_ledger.cli.ui.attention import Filters, attention_table, describe, filter_options, list_by_need
 from faber_ledger.cli.ui.git_words import no_runs_text
 from faber_ledger.cli.ui.output import json_option, show, warn, warn_of
@@ -35,7 +35,7 @@ from faber_ledger.runs.projecting import is_committed
 from faber_ledger.runs.run import Run, find_root, inbox_path
 
 
-@click.group(short_help="Start, resume and list runs.")
+@click.group()
 def run() -> None:
     """Start, resume, finish, list and forget the runs of this project."""
 

@@ -14,7 +14,7 @@ from faber_ledger.cli.sync.arrival import bring_run_from_refs
 from faber_ledger.cli.ui.attention import DEFAULT_TARGET
 from faber_ledger.cli.ui.git_words import hint_to_ask
 from faber_ledger.cli.ui.output import documents_codes, json_option, say, show, tell, warn
-from faber_ledger.cli.ui.server import names_server, url_option
+from faber_ledger.cli.ui.server import names_server, server_options
 from faber_ledger.cli.ui.which_run import complete_runs, match_run, named_run, work_id_option
 from faber_ledger.cli.ui.words import place_lines
 from faber_ledger.cli.worktrees import creation
@@ -102,8 +102,7 @@ def start(as_json: bool, yes: bool, in_worktree: bool, **given: str | None) -> N
 @click.option("--run-id", metavar="RUN", shell_complete=complete_runs, help="The same as RUN.")
 @work_id_option
 @click.option("--yes", is_flag=True, help="Take over from another active workflow without asking.")
-@url_option
-@json_option
+@server_options
 def resume(run: str | None, run_id: str | None, work_id: str | None, yes: bool, url: str | None, as_json: bool) -> None:
     """Make RUN, or the run of a work item, the active one of this worktree, and show where it continues.
 
@@ -144,7 +143,7 @@ def _newest_of_work(root: str, named: str, work_id: str) -> str:
     return chosen
 
 
-@click.command("workflow-run", short_help="Alias of `run start`; --resume: of `run resume`.")
+@click.command("workflow-run")
 @start_options
 @click.option(
     "--resume", "resumed", metavar="RUN", shell_complete=complete_runs, help="Resume this run instead of starting one."
@@ -180,16 +179,16 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
     _check_new(root, run_id, plan, is_given=given["run_id"] is not None)
     warnings: list[str] = []
     started = None
-    subject = (
-        f"--work-id {quote_word(given['work_id'])}" if given["work_id"] else f"--target {quote_word(plan['target'])}"
-    )
+    option, value = ("--work-id", given["work_id"]) if given["work_id"] else ("--target", plan["target"])
+    subject = f"{option} {quote_word(value)}"
     asked = f"/fractary-faber:workflow-run {subject} [faber-ledger run start {subject}]"
     if not in_worktree:
         new = Successor(root, run_id, about, asked, offers_worktree=can_add(root), work_id=given["work_id"])
         with lock_takeover(root) or nullcontext():
             warnings, in_worktree = _take_over(new, yes=yes, as_json=as_json)
             if not in_worktree:
-                started = _start(root, run_id, plan, at, os.environ)
+                runs = project_settings(root, os.environ).new_runs
+                started = _start(root, run_id, plan, at, os.environ, "manual", runs)
     if started is not None:
         not_loaded = [NOT_LOADED] if client_of(os.environ) else []
         made, lines = None, [*_start_lines(started, plan), *place_lines(root), *not_loaded]
@@ -238,25 +237,16 @@ def _start_in_worktree(root: str, own: creation.Plan, run_id: str, plan: RunPlan
     try:
         load_workflow(own.root, plan["workflow_id"], read_user_config()["plugin_roots"])
         # A client that runs this command stays in its own folder, and so do its hooks: no session is opened.
-        return _start(
-            own.root, run_id, plan, at, {}, "fractary-faber", runs=project_settings(root, os.environ).new_runs
-        )
+        return _start(own.root, run_id, plan, at, {}, "fractary-faber", project_settings(root, os.environ).new_runs)
     except BaseException:
         creation.take_back(root, own)
         raise
 
 
 def _start(
-    root: str,
-    run_id: str,
-    plan: RunPlan,
-    at: float,
-    environ: Mapping[str, str],
-    created_by: str = "manual",
-    *,
-    runs: str | None = None,
+    root: str, run_id: str, plan: RunPlan, at: float, environ: Mapping[str, str], created_by: str, runs: str
 ) -> Run:
-    runs, member = runs or project_settings(root, os.environ).new_runs, creation.state_member(root, at, created_by)
+    member = creation.state_member(root, at, created_by)
     started = start_run(root, run_id, plan, at=at, environ=environ, warn=say, runs=runs, worktree=member)
     update_registry(root, at=at, warn=say)
     return started

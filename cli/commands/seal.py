@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from faber_ledger.cli.setup.tracking import files_that_travel, is_left_out, stage
+from faber_ledger.cli.setup.tracking import files_that_travel, is_left_out
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import check_in_tree, choose_run, run_argument, runs_with_ledgers
 from faber_ledger.cli.ui.words import events_of_log_are, events_shown
@@ -13,7 +13,7 @@ from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import GitFailed, NoActiveRun
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.file import sqlite3
-from faber_ledger.ledger.foreign import event_ids
+from faber_ledger.ledger.foreign import missing_in_file
 from faber_ledger.ledger.verify import find_problems
 from faber_ledger.recording.adoption import is_started_here
 from faber_ledger.recording.recording import record_before_projecting
@@ -34,7 +34,7 @@ NOT_STARTED = "it has no ledger, and another clone has started it"
 GIT_SECONDS = 30.0  # for one answer: git waits for a pipe in place of a file of its own without end
 
 
-@click.command(short_help="Make a run ready for a commit, and stage it.")
+@click.command()
 @run_argument
 @click.option("--all", "every", is_flag=True, help="Every run that has a ledger.")
 @click.option(
@@ -165,10 +165,10 @@ def _seal(run: Run, *, is_named: bool) -> dict[str, Any]:
         with read_log(run) as log:
             count = log.count_events()
             is_published = carries_refs(run.root) or TreeNote(run).heads == log.heads_text()
+            left = 0 if is_published else len(missing_in_file(log, run.ledger_path))
     if why is None and not staged and carries_refs(run.root):
         why = "its ledger travels in a git ref, which `faber-ledger sync` sends"
-    events = count if is_published else len(event_ids(run.ledger_path))
-    return {"run_id": run.run_id, "events": events, "left": count - events, "why": why, "staged": staged}
+    return {"run_id": run.run_id, "events": count - left, "left": left, "why": why, "staged": staged}
 
 
 def _check(run: Run) -> None:
@@ -185,8 +185,8 @@ def _stage(run: Run) -> list[str]:
     """Stage a run's files, and return them."""
     paths = [path for path in run.tracked_paths if os.path.isfile(path)]
     paths = [path for path in paths if path in files_that_travel(run) or not is_left_out(path, run.root)]
-    stage(run.root, paths)
-    return [os.path.relpath(path, run.root).replace(os.sep, "/") for path in paths]
+    git("add", "--", *paths, at=run.root)
+    return [run.shown(path) for path in paths]
 
 
 def _line(result: dict[str, Any]) -> str:

@@ -55,7 +55,7 @@ STATE = "state"
 WANTED = EventQuery(types=tuple(FIELDS))
 
 
-@click.command(short_help="Find words in what the runs recorded.")
+@click.command()
 @click.argument("text")
 @run_option
 @url_option
@@ -107,9 +107,8 @@ def _search_here(query: WordQuery, limit: int, run: str | None) -> tuple[list[li
     root = find_root(os.getcwd())
     runs = runs_here(root) if run is None else [match_run(root, run)]
     with progress_over(runs, "searching") as advance:
-        return group_newest(
-            (hit for one in track_progress(runs, advance) for hit in search_run(one, query, warn)), limit
-        )
+        hits = (hit for one in track_progress(runs, advance) for hit in search_run(one, query, warn))
+        return group_newest(hits, limit)
 
 
 def _search_server(
@@ -176,13 +175,11 @@ def search_server(server: Server, query: WordQuery, projects: Sequence[str], lim
         hits = (hit for found in events for hit in search_event(found.run_id, found.recorded, query, found.project))
         yield from islice(hits, limit + 1)
     with server.transaction() as connection, closing(server_search.find_states(connection, query, projects)) as states:
-        hits = (
-            hit for one in states for hit in search_state(one.run_id, _parse_state(one.content), query, one.project)
-        )
+        hits = (hit for one in states for hit in search_state(one.run_id, _parse(one.content), query, one.project))
         yield from islice(hits, limit + 1)
 
 
-def _parse_state(content: str) -> dict[str, Any]:
+def _parse(content: str) -> dict[str, Any]:
     """Parse a state; return an empty object if it is not a JSON object."""
     try:
         return JsonText(content).value

@@ -54,7 +54,7 @@ class Trigger(click.ParamType[str]):
         return str(value)
 
 
-@click.command("session-load", short_help="Load the critical artifacts into context.")
+@click.command("session-load")
 @documents_codes
 @run_option
 @click.option(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from faber_ledger.recording.sessions import Caller, Reason
 
 
-@click.command("session-save", short_help="End the open session and record it.")
+@click.command("session-save")
 @documents_codes
 @run_option
 @click.option(

@@ -18,7 +18,7 @@ from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run
 
 
-@click.command("show", short_help="Show everything about one event, session or artifact.")
+@click.command("show")
 @click.argument("what", metavar="EVENT|SESSION|ARTIFACT")
 @run_option
 @click.option("--content", is_flag=True, help="Print what was loaded: an artifact's newest load, or the event's.")

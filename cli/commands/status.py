@@ -23,7 +23,7 @@ from faber_ledger.ledger.clock import now, seconds_of, utc_text
 from faber_ledger.ledger.command_errors import NoActiveRun
 from faber_ledger.ledger.disk import FileRefused
 from faber_ledger.ledger.errors import StateMissing
-from faber_ledger.ledger.foreign import event_ids
+from faber_ledger.ledger.foreign import missing_in_file
 from faber_ledger.ledger.queries import Summary, summarize
 from faber_ledger.projections.difference import differing_blocks
 from faber_ledger.projections.fold import artifacts_in_context, blocks_of, entry_of, fold, newest_open, session_history
@@ -125,14 +125,13 @@ def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
         return Found(None, blocks_of(state))
     with read_log(run, warn) as log:
         found = Found(summarize(log), fold(log.stream()), notes=[note for note, _ in notes_of(log)])
-        names = {name for (name,) in log.connection.execute("SELECT id FROM event")}
+        missing = 0 if carries_refs(run.root) or run.is_kept else len(missing_in_file(log, run.ledger_path))
         if carries_refs(run.root):
             found = found._replace(unsent=describe_unsent(run, log, is_start=False) or _unsent_files(run))
         here = branch_of(run.root)
         kept = log.first_branch(besides=here) if run.is_kept and here is not None else None
         found = found._replace(branch=kept or branch_by_log(run, state, log))
     if not run.is_kept:
-        missing = 0 if carries_refs(run.root) else len(names - event_ids(run.ledger_path))
         found = found._replace(missing=missing, why=why_not_published(run, state, TreeNote(run)))
         named = branch_name(state)
         if state.get("status") in FINISHED and named and branch_of(run.root) not in (None, named):

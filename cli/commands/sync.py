@@ -5,18 +5,18 @@ import signal
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import click
 
 from faber_ledger.cli.reports.run_list import find_here
 from faber_ledger.cli.sync.arrival import bring_runs, find_remote_run, remote_of, required_remote
-from faber_ledger.cli.sync.carried import TimeIsUp, exchange_refs
+from faber_ledger.cli.sync.carried import exchange_refs
 from faber_ledger.cli.sync.exchange import KEPT_ON_SERVER, Exchanged, exchange_run, meet_project
 from faber_ledger.cli.sync.refs import Remote as GitRemote
-from faber_ledger.cli.ui.output import json_option, say, show, tell, warn
+from faber_ledger.cli.ui.output import say, show, tell, warn
 from faber_ledger.cli.ui.progress import progress_bars, waiting_for
-from faber_ledger.cli.ui.server import names_server, pick_server_run, server_address, url_option
+from faber_ledger.cli.ui.server import names_server, pick_server_run, server_address, server_options
 from faber_ledger.cli.ui.which_run import choose_run, run_argument
 from faber_ledger.cli.ui.words import events_shown, plural
 from faber_ledger.ledger.command_errors import GitFailed, NoActiveRun, ServerRefused, ServerUnavailable
@@ -27,6 +27,7 @@ from faber_ledger.postgres.project import Remote, list_runs, newest_event, open_
 from faber_ledger.postgres.server import open_server
 from faber_ledger.runs.carry import consent_of, sender_of, start_sending
 from faber_ledger.runs.clone import writer_of
+from faber_ledger.runs.git_command import limit_answers
 from faber_ledger.runs.kept import run_here, runs_here
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.publish import carries_refs
@@ -36,11 +37,12 @@ from faber_ledger.runs.settings import project_id
 from faber_ledger.runs.synced import SyncNote
 
 MOST_NAMED = 10  # events of a run
-BACKGROUND_SECONDS, GRACE_SECONDS = 60, 5
+BACKGROUND_SECONDS = 60.0  # for an answer of git
 HINT_NO_RUN = (
     "`faber-ledger sync --all` exchanges all runs, and `faber-ledger sync RUN` one that `faber-ledger fleet` shows"
 )
 HINT_RUNS = "`faber-ledger fleet` shows the runs of the server, `faber-ledger run list` those of this clone"
+Chooses: TypeAlias = Callable[[Exchanged], bool]
 
 
 class Wanted(NamedTuple):
@@ -53,7 +55,7 @@ class Wanted(NamedTuple):
     pushes: bool
 
 
-@click.command(short_help="Exchange runs with git refs or the server.")
+@click.command()
 @run_argument
 @click.option(
     "--all", "every", is_flag=True, help="All runs: those of this clone and, without --push, those of the server."
@@ -69,8 +71,7 @@ class Wanted(NamedTuple):
 @click.option("--background", is_flag=True, hidden=True)  # the process that hooks start
 @click.option("--pushed-to", metavar="REMOTE", hidden=True)  # by git's pre-push hook
 @click.option("--yes", is_flag=True, help="Exchange with a server's project whose admins you have not named.")
-@url_option
-@json_option
+@server_options
 def sync(
     run: str | None,
     every: bool,
@@ -116,7 +117,7 @@ def _watch(wanted: Wanted, url: str | None, seconds: int, *, yes: bool) -> None:
 
     Once a round has worked, a server that is lost or refuses is waited for: one that starts may refuse for a while.
     """
-    shows: Callable[[Exchanged], bool] = _has_news
+    shows: Chooses = _has_news
     reason = ""  # why the round before failed
     while True:
         try:
@@ -134,14 +135,7 @@ def _watch(wanted: Wanted, url: str | None, seconds: int, *, yes: bool) -> None:
         time.sleep(seconds)
 
 
-def _sync(
-    wanted: Wanted,
-    url: str | None,
-    *,
-    yes: bool,
-    as_json: bool = False,
-    shows: Callable[[Exchanged], bool] | None = None,
-) -> int:
+def _sync(wanted: Wanted, url: str | None, *, yes: bool, as_json: bool = False, shows: Chooses | None = None) -> int:
     """Exchange the runs once, print what happened, of all runs or those that `shows` chooses; return the exit code."""
     has_server = url is not None or names_server()
     refs, code = _exchange_refs(wanted, as_json=as_json, is_watched=shows is not None, has_server=has_server)
@@ -230,7 +224,7 @@ def _named_run(remote: GitRemote, root: str, text: str) -> Run:
 
 
 def _send_in_background(root: str, pushed_to: str | None) -> int:
-    """Exchange all runs with their git refs, within a minute once nobody else does, and without asking anybody.
+    """Exchange all runs with their git refs, without asking anybody; an answer may take a minute.
 
     A hook starts this process, detached; git's own hook, of a push to `pushed_to`, has it started. What could not be
     sent is in the runs' notes, for the next start and for `status`.
@@ -242,8 +236,12 @@ def _send_in_background(root: str, pushed_to: str | None) -> int:
         return 0
     remote = remote_of(root, is_quiet=True)
     if remote is not None:
-        done = exchange_refs(remote, root, runs_here(root), _say_nothing, on_begin=_limit_background)
-        signal.alarm(0)
+        try:
+            with limit_answers(BACKGROUND_SECONDS):
+                done = exchange_refs(remote, root, runs_here(root), _say_nothing)
+        finally:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            os.killpg(0, signal.SIGTERM)  # an ssh outlives the git that was too slow
         for one in done:
             if one.was_lost:
                 what = f"{one.run.run_id}: {remote.name} had lost its ref, which this clone has sent again"
@@ -253,20 +251,6 @@ def _send_in_background(root: str, pushed_to: str | None) -> int:
 
 def _say_nothing(message: str) -> None:
     """Take a warning that nobody reads; what counts is kept for the run's next start."""
-
-
-def _limit_background() -> None:
-    signal.signal(signal.SIGALRM, _end_background)
-    signal.alarm(BACKGROUND_SECONDS)
-
-
-def _end_background(*_: object) -> None:
-    """End the git that waits for the remote, so that this process notes why and ends; if it does not, kill both."""
-    signal.signal(signal.SIGALRM, lambda *_: os.killpg(0, signal.SIGKILL))
-    signal.alarm(GRACE_SECONDS)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    os.killpg(0, signal.SIGTERM)
-    raise TimeIsUp(f"no end within {BACKGROUND_SECONDS} s")
 
 
 def _exchange_each(remote: Remote, wanted: Wanted) -> Iterator[Exchanged | int]:

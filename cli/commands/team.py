@@ -13,8 +13,7 @@ from faber_ledger.files.change import FileChange, make_changes, read_file
 from faber_ledger.ledger.command_errors import ServerRefused
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.postgres.address import VARIABLE, Address
-from faber_ledger.postgres.invitation import accept
-from faber_ledger.postgres.project import list_members
+from faber_ledger.postgres.project import accept, list_members
 from faber_ledger.postgres.server import open_server
 from faber_ledger.runs.carry import PROGRAM
 from faber_ledger.runs.run import find_root
@@ -23,7 +22,7 @@ from faber_ledger.runs.settings import project_id, user_config_path
 DEFAULTS = {"host": "localhost", "port": "5432", "dbname": "*", "user": "*"}  # of a line in ~/.pgpass
 
 
-@click.group(short_help="Join a team's server.")
+@click.group()
 def team() -> None:
     """Join a team's server."""
 
@@ -56,11 +55,8 @@ def join(url: str, as_json: bool) -> None:
         admins = [one.role for one in list_members(server, project) if one.is_admin]
     _write_private([_configuration(url, admins)])
     say(f"joined: the password is in {passwords.path}, URL and admins ({', '.join(admins)}) in {user_config_path()}")
-    for words in (
-        ["init", "--git-only"],
-        ["sync", "--all", "--fetch", "--yes"],
-        ["fleet", *["--json"][: int(as_json)]],
-    ):
+    show_fleet = ["fleet", "--json"] if as_json else ["fleet"]
+    for words in (["init", "--git-only"], ["sync", "--all", "--fetch", "--yes"], show_fleet):
         _run(root, words)
 
 
@@ -80,9 +76,8 @@ def _passwords(address: Address, password: str) -> FileChange:
     words = [address.parameters.get(name, DEFAULTS[name]) for name in DEFAULTS]
     line = ":".join([word.replace("\\", "\\\\").replace(":", "\\:") for word in [*words, password]])
     before = read_file(path)
-    others = [
-        one for one in (before or b"").splitlines() if not one.startswith(line.rpartition(":")[0].encode() + b":")
-    ]
+    login = line.rpartition(":")[0].encode() + b":"
+    others = [one for one in (before or b"").splitlines() if not one.startswith(login)]
     return FileChange(path, before, b"\n".join([line.encode(), *others, b""]))
 
 

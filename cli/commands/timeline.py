@@ -31,7 +31,7 @@ LEGEND = (
 )
 
 
-@click.command(short_help="Draw a run as a page.")
+@click.command()
 @run_argument
 @click.option(
     "-o",

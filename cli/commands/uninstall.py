@@ -32,7 +32,7 @@ from faber_ledger.runs.run import CONSENT, find_root, path_in_clone
 from faber_ledger.runs.synced import known_project
 
 
-@click.command(short_help="Remove what `init` added.")
+@click.command()
 @scope_option
 @dry_run_option
 @json_option

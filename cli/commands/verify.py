@@ -18,7 +18,7 @@ from faber_ledger.runs.git_command import top_of
 from faber_ledger.runs.run import Run, find_root
 
 
-@click.command(short_help="Check a log, and state.json against it.")
+@click.command()
 @run_argument
 @click.option("--all", "every", is_flag=True, help="Verify every run of the project with a ledger.")
 @click.option("--git", "with_git", is_flag=True, help="Also compare the log with every version of it in git.")

@@ -23,7 +23,7 @@ from faber_ledger.runs.sent import Sent
 COLUMNS = ("worktree", "run", "branch", "phase", "open", "last event")
 
 
-@click.group(short_help="List and clean up the worktrees of this clone.")
+@click.group()
 def worktree() -> None:
     """List and clean up the worktrees of this clone: one run has one worktree."""
 

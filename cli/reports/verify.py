@@ -17,7 +17,7 @@ from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.ledger.encoding import HASH, ID, PAYLOAD, ROW
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, StateInvalid, StateMissing
 from faber_ledger.ledger.file import check_file
-from faber_ledger.ledger.foreign import event_ids, open_untrusted
+from faber_ledger.ledger.foreign import missing_in_file, open_untrusted
 from faber_ledger.ledger.gate import examine
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import effective_redactions
@@ -117,7 +117,7 @@ def _published_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
         names = dict(log.connection.execute("SELECT id, hash FROM event"))
         difference = find_difference(log.stream, blocks_of(state)) if state is not None else None
         is_complete = carries_refs(run.root) or note.heads == log.heads_text() or _has_all_rows(run.ledger_path, log)
-    lacking = set[str]() if carries_refs(run.root) else names.keys() - event_ids(run.ledger_path)
+        lacking = set[str]() if carries_refs(run.root) else missing_in_file(log, run.ledger_path)
     lacked = len(lacking)
     if why is None and lacked and not any([names[one].hex() in note.published for one in lacking]):
         why = "they were recorded elsewhere in this clone, or while git had taken the run away"

@@ -6,7 +6,7 @@ from faber_ledger.cli.setup.git import IGNORE_FILE, LEDGER_PATTERNS
 from faber_ledger.cli.ui.changes import display_path
 from faber_ledger.files.change import FileChange
 from faber_ledger.ledger.command_errors import GitFailed, GitIgnores
-from faber_ledger.runs.git_command import complaint, limit_answers, run_git
+from faber_ledger.runs.git_command import limit_answers, run_git
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.publish import carries_refs, meant_carry
 from faber_ledger.runs.run import RUNS, STATE, TREE, Run
@@ -114,13 +114,6 @@ def _ask_git(root: str, paths: tuple[str, ...]) -> tuple[int, str, str]:
 
 
 # What to commit
-
-
-def stage(root: str, paths: list[str]) -> None:
-    """Add files, given by their absolute paths, to git's index; raises GitFailed."""
-    done = run_git("add", "--", *paths, at=root)
-    if done.returncode:
-        raise GitFailed(f"`git add` failed: {complaint(done)}", hint="see what `git status` says, and run it again")
 
 
 def names_to_commit(changes: list[FileChange], root: str, untracked: str = "all") -> list[str]:

@@ -113,11 +113,8 @@ def carry_out(root: str, plan: CarryPlan, warn: Callable[[str], None]) -> list[s
     if plan.mode == TREE:
         disk.remove(path_in_clone(root, CONSENT) or "")
         count = _return_to_the_tree(root, warn) if plan.leaves_refs else 0
-        return (
-            [f"{plural(count, 'ledger.db', 'ledger.db files')} written: `git add .fractary`, and commit"]
-            if count
-            else []
-        )
+        written = f"{plural(count, 'ledger.db', 'ledger.db files')} written: `git add .fractary`, and commit"
+        return [written] if count else []
     return list(_choice_notes(root))
 
 
@@ -209,10 +206,9 @@ def _leave_the_tree(root: str, warn: Callable[[str], None]) -> int:
     taken = [run for run in find_runs(root) if os.path.isfile(run.ledger_path) and take_whole(run, warn)]
     if taken:
         names = "\0".join([run.ledger_path for run in taken])
-        options = ("--ignore-unmatch", "--pathspec-from-file=-", "--pathspec-file-nul")
-        git(
-            "--literal-pathspecs", "rm", "--cached", "--force", "--quiet", *options, at=root, content=os.fsencode(names)
-        )
+        remove = ("rm", "--cached", "--force", "--quiet", "--ignore-unmatch")
+        given = ("--pathspec-from-file=-", "--pathspec-file-nul")
+        git("--literal-pathspecs", *remove, *given, at=root, content=os.fsencode(names))
         for run in taken:
             disk.remove(run.ledger_path)
     return len(taken)

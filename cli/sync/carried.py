@@ -10,11 +10,11 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from faber_ledger.cli.sync.ref_intake import absorb_commit
+from faber_ledger.cli.sync.ref_intake import Warn, absorb_commit
 from faber_ledger.cli.sync.refs import (
     LEDGER,
     METADATA,
@@ -59,11 +59,6 @@ from faber_ledger.runs.state_write import refresh_copy
 ROUNDS = 5  # of fetching and sending, where other clones are faster
 LOCK_SECONDS = 60.0
 FASTER = "other clones were faster, five times, or the remote's push URL is another repository than its URL"
-Warn = Callable[[str], None]
-
-
-class TimeIsUp(BaseException):
-    """An exchange has to end now: no run's failure, so nothing that goes on with the next run catches it."""
 
 
 class Carried:
@@ -157,25 +152,16 @@ class Carried:
 
 
 def exchange_refs(
-    remote: Remote,
-    root: str,
-    runs: Iterable[Run],
-    warn: Warn,
-    *,
-    sends: bool = True,
-    is_named: bool = False,
-    on_begin: Callable[[], None] = lambda: None,
+    remote: Remote, root: str, runs: Iterable[Run], warn: Warn, *, sends: bool = True, is_named: bool = False
 ) -> list[Carried]:
     """Fetch and absorb the refs of runs, then send what the remote lacks; return what was done with each run.
 
-    One process of a clone does it at a time, and calls `on_begin` when its turn has come. A run that was forgotten at
-    the remote is sent only if it `is_named`. Raises ServerUnavailable where git fails, as where the remote does not
-    answer, and Locked.
+    One process of a clone does it at a time. A run that was forgotten at the remote is sent only if it `is_named`.
+    Raises ServerUnavailable where git fails, as where the remote does not answer, and Locked.
     """
     found = {ref_name(run.run_id): Carried(run) for run in runs}
     with lock_sending(root):
         try:
-            on_begin()
             for one in found.values() if sends else ():
                 record_waiting(one.run, warn)
                 one.waiting = len(list_waiting(one.run))
@@ -187,10 +173,9 @@ def exchange_refs(
                 left |= {name: one for name, one in found.items() if name not in left and one.next_place()}
                 if not left:
                     break
-        except (GitFailed, TimeIsUp) as error:
-            failure = error if isinstance(error, GitFailed) else GitFailed(str(error), hint="run `faber-ledger sync`")
-            _note_problem(found.values(), remote, failure.message)
-            raise unavailable(remote, failure) from error
+        except GitFailed as error:
+            _note_problem(found.values(), remote, error.message)
+            raise unavailable(remote, error) from error
         _note_problem([one for one in found.values() if one.why is not None], remote, "")
     return list(found.values())
 

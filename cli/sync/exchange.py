@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from faber_ledger.cli.sync.carried import record_waiting
 from faber_ledger.cli.sync.intake import Progress, Taken, take_new
+from faber_ledger.cli.sync.ref_intake import Warn
 from faber_ledger.cli.sync.versions import time_of
 from faber_ledger.cli.ui.progress import progress_bars
 from faber_ledger.cli.ui.server import pick_server_run, server_address
@@ -75,14 +76,7 @@ class Exchanged(NamedTuple):
 
 
 def exchange_run(
-    remote: Remote,
-    run: Run,
-    *,
-    fetches: bool,
-    pushes: bool,
-    warn: Callable[[str], None],
-    progress: Progress,
-    with_state: bool = True,
+    remote: Remote, run: Run, *, fetches: bool, pushes: bool, warn: Warn, progress: Progress, with_state: bool = True
 ) -> Exchanged:
     """Fetch and push one run's events, and its state; raises what the server, `insert_passing` and `read_log` raise.
 
@@ -176,7 +170,7 @@ def _rows_to_push(log: Log, known: set[bytes]) -> tuple[Iterator[Row], int]:
     return named, len(new)
 
 
-def push_redaction(run: Run, project: str, address: Address, event: str, warn: Callable[[str], None]) -> bool:
+def push_redaction(run: Run, project: str, address: Address, event: str, warn: Warn) -> bool:
     """Push a run's events if the server has others of it; return whether it has removed a redacted event's payload.
 
     The run's state is not sent: what was removed may still be in it. Raises as `exchange_run`.
@@ -211,9 +205,8 @@ def meet_project(root: str, remote: Remote, say: Callable[[str], None], *, is_su
     if known_project(root) == remote.project:
         return
     admins = [one.role for one in list_members(remote.server, remote.project) if one.is_admin]
-    what = (
-        f"this clone's first exchange with project {remote.project}, whose admins are {', '.join(map(escape, admins))}"
-    )
+    names = ", ".join(map(escape, admins))
+    what = f"this clone's first exchange with project {remote.project}, whose admins are {names}"
     if not is_sure and {*admins}.isdisjoint([remote.server.role, *read_user_config()["admins"]]):
         raise ServerRefused(
             f"{what}: you have named none of them",
@@ -223,7 +216,7 @@ def meet_project(root: str, remote: Remote, say: Callable[[str], None], *, is_su
     note_project(root, remote.project)
 
 
-def bring_run(root: str, text: str, url: str | None, warn: Callable[[str], None], *, is_sure: bool) -> str:
+def bring_run(root: str, text: str, url: str | None, warn: Warn, *, is_sure: bool) -> str:
     """Fetch a run of the server, named by its id or the beginning, and return its id.
 
     What a fetch that is cut lacks comes with the next one. Raises RunNotFound and LedgerError.
@@ -268,7 +261,7 @@ Moved = Literal["fetched", "pushed"]
 
 
 def exchange_state(
-    remote: Remote, run: Run, note: SyncNote, *, fetches: bool, pushes: bool, warn: Callable[[str], None]
+    remote: Remote, run: Run, note: SyncNote, *, fetches: bool, pushes: bool, warn: Warn
 ) -> Moved | None:
     """Exchange a run's state after its events; return what was done. Changes and writes the note.
 

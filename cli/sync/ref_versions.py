@@ -137,12 +137,10 @@ class RefVersions:
         for where, held in reaching.items():
             if held:
                 what = f"{where} still reaches the payload of {events_shown(len(held))} redacted by now"
-                act = f"redact event {min(held)} again, which replaces the ref where the remote allows it"
-                if Sent(self.run).must_purge:
-                    act = (
-                        f"run `faber-ledger sync {self.run.run_id}`, which replaces the ref where the remote allows it"
-                    )
-                yield LogProblem("unredacted_ref", None, what, f"{act}; {HOST}", is_note=True)
+                is_due = Sent(self.run).must_purge
+                act = f"run `faber-ledger sync {self.run.run_id}`" if is_due else f"redact event {min(held)} again"
+                hint = f"{act}, which replaces the ref where the remote allows it; {HOST}"
+                yield LogProblem("unredacted_ref", None, what, hint, is_note=True)
         if is_all and not any(reaching.values()):
             places = f"here or at {remote.name}" if remote.heads is not None else "here"
             what = f"no ref {places} reaches the payload of {events_shown(len(self._gone))} redacted by now"

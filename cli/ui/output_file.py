@@ -5,13 +5,11 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import BinaryIO
 
 from faber_ledger.ledger.disk import OWN, put
-from faber_ledger.ledger.errors import LedgerError, NotWritable
-
-DATABASE = b"SQLite format 3\0"
+from faber_ledger.ledger.errors import NotWritable
 
 
 @contextmanager
@@ -22,8 +20,8 @@ def output_file(path: str | None) -> Iterator[BinaryIO]:
     since a slow reader of our standard output would otherwise hold the log open and keep hooks from writing.
     """
     target = None if path is None or path == "-" else os.path.realpath(path)
-    if target is not None:
-        _check_target(str(path), target)
+    if target is not None and os.path.exists(target) and not os.path.isfile(target):
+        raise NotWritable(f"cannot write {path}: it is not a file", hint="name a file in a folder that exists")
     with tempfile.TemporaryFile() as file:
         yield file
         file.seek(0)
@@ -37,12 +35,3 @@ def output_file(path: str | None) -> Iterator[BinaryIO]:
         except OSError as error:
             why = f"cannot write {path}: {error.strerror or error}"
             raise NotWritable(why, hint="name a file that you may write") from error
-
-
-def _check_target(path: str, target: str) -> None:
-    """Raise NotWritable for what is not a file, and LedgerError for a database: it may be a ledger."""
-    if os.path.exists(target) and not os.path.isfile(target):
-        raise NotWritable(f"cannot write {path}: it is not a file", hint="name a file in a folder that exists")
-    with suppress(OSError), open(target, "rb") as file:
-        if file.read(len(DATABASE)) == DATABASE:
-            raise LedgerError(f"{path} is a database, and is not overwritten", hint="name another file")

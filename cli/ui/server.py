@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from faber_ledger.cli.ui.output import warn
+from faber_ledger.cli.ui.output import json_option, warn
 from faber_ledger.cli.ui.which_run import pick_run_id
 from faber_ledger.ledger.errors import InvalidRunId
 from faber_ledger.runs.run import is_run_id
@@ -19,12 +20,18 @@ if TYPE_CHECKING:
     from faber_ledger.postgres.server import Server
     from faber_ledger.runs.settings import UserConfig
 
+C = TypeVar("C", bound=Callable[..., Any])
 url_option = click.option(
     "--url",
     metavar="URL",
     help="The team's server: postgresql://USER@HOST/DATABASE, without a password. Default: FABER_LEDGER_URL, then "
     "`url` in the user's configuration.",
 )
+
+
+def server_options(command: C) -> C:
+    """Add the options of a command that prints what the server answers."""
+    return url_option(json_option(command))
 
 
 def server_address(url: str | None) -> Address:

@@ -48,9 +48,8 @@ def survey(root: str, *, at: float, warn: Callable[[str], None]) -> list[Site]:
     work_tree = work_tree_of(root)
     inside = os.path.relpath(root, work_tree.top) if work_tree else "."
     known = worktree_registry.read_known(root)
-    sites = [
-        _survey_tree(tree, os.path.normpath(os.path.join(tree.path, inside)), known) for tree in git.list_trees(root)
-    ]
+    roots = [(tree, os.path.normpath(os.path.join(tree.path, inside))) for tree in git.list_trees(root)]
+    sites = [_survey_tree(tree, its_root, known) for tree, its_root in roots]
     seen = [_record(site) for site in sites if site.run_id and not site.tree.is_main and not site.tree.problem]
     try:
         records = worktree_registry.update(root, seen, {site.tree.path for site in sites}, at=at, warn=warn)

@@ -385,10 +385,8 @@ def _read_starts(run: Run, blocks: Blocks) -> list[Start]:
         if dict(recorded["event"]).get("is_end") is False
     }
     entries = [entry for entry in session_history(blocks) if isinstance(entry, dict)]
-    known = [
-        (text_of(one.get("environment"), "git_commit"), branches.get(text_of(one, "session_id"))) for one in entries
-    ]
-    return [(commit, branch) for commit, branch in known if commit and COMMIT.fullmatch(commit)]
+    starts = [(text_of(one.get("environment"), "git_commit"), text_of(one, "session_id")) for one in entries]
+    return [(commit, branches.get(session)) for commit, session in starts if commit and COMMIT.fullmatch(commit)]
 
 
 def _read_notes(run: Run) -> list[Note]:

@@ -10,6 +10,7 @@ from faber_ledger.files.text import escape, one_line
 from faber_ledger.ledger.command_errors import Aborted, ContextLost
 
 if TYPE_CHECKING:
+    from faber_ledger.ledger.errors import Warn
     from faber_ledger.ledger.events import Finding
 
 MAX_FINDINGS = 100
@@ -20,9 +21,7 @@ LONGEST_LIST = 1_000  # units of all values of a list
 class Journal:
     """Takes what the steps of a reconstitution report: lines for the log, and findings that are recorded at its end."""
 
-    def __init__(
-        self, log: Callable[[str], None], warn: Callable[[str], None], choose: Callable[[str, str, list[str]], int]
-    ) -> None:
+    def __init__(self, log: Callable[[str], None], warn: Warn, choose: Callable[[str, str, list[str]], int]) -> None:
         """Make a journal with callbacks for lines, for warnings, and for the choice after an ERROR.
 
         `choose` takes the error's code, its text and the options, and returns an option's number; it raises

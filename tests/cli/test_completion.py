@@ -6,15 +6,14 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
 import pytest
 from support.command import COMMAND, run_command
 from support.project import RUN, Project
 
-from faber_ledger.cli.app import COMMANDS, app
+from faber_ledger.cli.app import COMMANDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    pass
 
 
 START = "SessionStart.startup.print"
@@ -52,14 +51,6 @@ def offered(project: Project, *words: str, directory: Path | None = None) -> lis
     return [answer[1] for answer in asked(project, "bash", *words, directory=directory)]
 
 
-def every_command() -> Iterator[tuple[str, click.Command]]:
-    with click.Context(app) as context:
-        for name in COMMANDS:
-            command = app.get_command(context, name)
-            assert command is not None
-            yield name, command
-
-
 # What is offered
 
 
@@ -81,15 +72,6 @@ def test_runs_are_offered(project: Project) -> None:
         ("timeline", ""),
     ]:
         assert offered(project, *words) == [RUN]
-
-
-# What it costs
-
-
-def test_the_list_of_commands_has_the_short_help_of_each_command() -> None:
-    for name in COMMANDS:
-        command = dict(every_command())[name]
-        assert COMMANDS[name][1] == command.get_short_help_str(limit=500)
 
 
 # The shells themselves

@@ -71,6 +71,17 @@ def test_a_seal_brings_back_what_git_took_away(one: Clone) -> None:
     assert staged(one) == [LEDGER, STATE]
 
 
+def test_a_seal_counts_no_event_of_another_runs_file(one: Clone) -> None:
+    one.faber("run", "start", "--work-id", "9", "--run-id", "other", "--yes")
+    for number in range(9):
+        one.faber("note", "--run-id", "other", f"note {number}")
+    before = len(one.ids())
+    shutil.copy(one.root / ".fractary/runs/other/ledger.db", one.ledger)
+    assert one.faber("seal", RUN).stdout == (
+        f"{RUN}: {before} events of the log are not in the file: the file there is another run's\n"
+    )
+
+
 def test_a_stale_projection_is_written_before_it_is_staged(one: Clone) -> None:
     one.change(sessions={"current_session_id": None, "total_sessions": 0, "session_history": []})
     one.faber("seal")
