@@ -40,11 +40,6 @@ def find_project(server: Server, project: str) -> str | None:
         raise absurd_answer("projects") from None
 
 
-def unseen_project(server: Server, project: str) -> ServerRefused:
-    """Return the error for a project that the login does not see."""
-    return ServerRefused(f"the role {server.role} sees no project {project} on this server", hint=admission(server))
-
-
 def admission(server: Server) -> str:
     """Return what a login does that does not see a project."""
     return (
@@ -65,7 +60,8 @@ def open_project(server: Server, project: str, writer: str) -> Remote:
     """
     made = find_project(server, project)
     if made is None:
-        raise unseen_project(server, project)
+        message = f"the role {server.role} sees no project {project} on this server"
+        raise ServerRefused(message, hint=admission(server))
     if not server.is_read_only:
         found = server.ask("claim_clone", CLONE, limit=1, project=project, writer=writer)
         if found != [(server.role, True)]:
@@ -246,7 +242,8 @@ def explained_refusal(server: Server, project: str | None = None) -> Iterator[No
             error.hint = "the owner of the database does it, or grants you EXECUTE on faber_ledger.add_project"
         elif error.data.get("sqlstate") == NO_RIGHT and project is not None:
             if find_project(server, project) is None:
-                raise unseen_project(server, project) from None
+                message = f"the role {server.role} sees no project {project} on this server"
+                raise ServerRefused(message, hint=admission(server)) from None
             error.hint = (
                 "an admin of the project (`faber-ledger db members` names them) or the owner of the database does it"
             )

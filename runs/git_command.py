@@ -56,14 +56,12 @@ def run_git(
     seconds: float | None = None,
     asked: str = "git",
     may_ask: bool = False,
-    is_apart: bool = False,
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a git command whose exit code matters; raises GitFailed if git is not installed or too slow.
 
     `environment` replaces this process's own; git finds the repository of the folder `at`, whatever it names, and in a
     commit hook the index to commit is used. `seconds` limit the time for the answer, besides `limit_answers`; `asked`
-    is who gives none then. Git asks the user for a password only if it `may_ask`. One that `is_apart` has no terminal,
-    nor has what it starts.
+    is who gives none then. Git asks the user for a password only if it `may_ask`.
     """
     kept = {name: value for name, value in (environment or os.environ).items() if name not in FOREIGN}
     index = named_index(at or os.getcwd())
@@ -82,7 +80,6 @@ def run_git(
             capture_output=True,
             check=False,
             timeout=seconds,
-            start_new_session=is_apart,
         )
     except subprocess.TimeoutExpired as error:
         if limit is not None:

@@ -140,7 +140,9 @@ def list_members(url: str | None, as_json: bool) -> None:
     with open_server(server_address(url)) as server:
         found = projects.list_members(server, project := project_id(find_root(os.getcwd())))
         if not found:
-            raise projects.unseen_project(server, project)
+            raise ServerRefused(
+                f"the role {server.role} sees no project {project} on this server", hint=projects.admission(server)
+            )
     rows = [[one.role, "admin" if one.is_admin else "member"] for one in found]
     lines = table([["ROLE", "IS"], *rows])
     show({"project": project, "members": [one._asdict() for one in found]}, lines, as_json=as_json)

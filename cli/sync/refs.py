@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -49,6 +50,7 @@ BEHIND = (
     *("incorrect old value", "reference does not exist"),
 )
 USER = re.compile(r"//[^/@\s]*@")
+VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 FOR_GOOD = "[remote rejected] (non-fast-forward)"  # the remote's settings refuse to replace a ref
 
 
@@ -69,10 +71,13 @@ def exchange_environment() -> dict[str, str]:
     return {name: value for name, value in own_environment().items() if name not in GIVEN_SETTINGS}
 
 
-def quiet_environment() -> dict[str, str]:
-    """Return the environment in which what git starts asks no window; credential helpers stay."""
+def quiet_environment(settings: dict[str, list[str]]) -> dict[str, str]:
+    """Return the environment in which git and what it starts never ask anybody; credential helpers stay.
+
+    `settings` are git's, as `read_settings` returns them.
+    """
     fails = shutil.which("false") or os.devnull
-    return {
+    found = {
         **exchange_environment(),
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_ASKPASS": fails,
@@ -80,11 +85,17 @@ def quiet_environment() -> dict[str, str]:
         "SSH_ASKPASS_REQUIRE": "never",
         "GCM_INTERACTIVE": "never",
     }
+    own = os.environ.get("GIT_SSH_COMMAND") or settings.get("core.sshcommand", [""])[-1].strip()
+    ssh = own or shlex.quote(os.environ.get("GIT_SSH") or "ssh")
+    variant = os.environ.get("GIT_SSH_VARIANT") or settings.get("ssh.variant", ["auto"])[-1]
+    if variant == "ssh" or (variant == "auto" and _is_ssh(ssh)):  # another program may not know the option
+        found["GIT_SSH_COMMAND"] = f"{ssh} -o BatchMode=yes"
+    return found
 
 
 def read_settings(top: str) -> dict[str, list[str]]:
-    """Return git's settings of URLs, of all its files, by their names."""
-    named = r"^(remote\..*\.(push)?url|url\..*\.(push)?insteadof)$"
+    """Return git's settings of ssh and of URLs, of all its files, by their names."""
+    named = r"^(core\.sshcommand|ssh\.variant|remote\..*\.(push)?url|url\..*\.(push)?insteadof)$"
     asked = ("config", "-z", "--get-regexp", named)
     found: dict[str, list[str]] = {}
     for one in os.fsdecode(run_git(*asked, at=top, environment=exchange_environment()).stdout).split("\0"):
@@ -102,6 +113,16 @@ def digest_of_url(settings: dict[str, list[str]], remote: str) -> str:
     rules = [(name, begin) for name, begins in settings.items() if name.endswith("insteadof") for begin in begins]
     used = [f"{name} {begin}" for name, begin in rules if any([url.startswith(begin) for url in urls])]
     return sha256(USER.sub("//", "\n".join([*urls, *sorted(used)])).encode()).hexdigest()
+
+
+def _is_ssh(command: str) -> bool:
+    """Return whether a shell command runs ssh, also after the values of variables."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return False
+    program = next((word for word in words if not VARIABLE.match(word)), "")
+    return os.path.basename(program).startswith("ssh")
 
 
 class Push(NamedTuple):
@@ -135,19 +156,19 @@ class Remote:
     def __init__(self, top: str, name: str, agreed: str, *, is_quiet: bool) -> None:
         """Take the remote's name, and the digest of the URL that was agreed to, if any.
 
-        If `is_quiet`, nothing that git starts may ask, so that it has no terminal; else git may ask there.
+        If `is_quiet`, nothing that git starts may ask; else git may ask on a terminal.
         """
         self.top = top
         self.name = name
-        self._environment = quiet_environment() if is_quiet else exchange_environment()
+        settings = read_settings(top)
+        self._environment = quiet_environment(settings) if is_quiet else exchange_environment()
         self.refusal: GitFailed | None = None
-        if agreed not in ("", digest_of_url(read_settings(top), name)):
+        if agreed not in ("", digest_of_url(settings, name)):
             what = f"the URL of {name} is not the one that this clone has agreed to send its ledgers to"
             how = "`git config --show-origin --get-regexp '^(remote|url)[.]'` shows where it comes from"
             self.refusal = GitFailed(
                 what, hint=f"run `faber-ledger init --carry refs --remote NAME` to agree to it; {how}"
             )
-        self._is_apart = is_quiet and os.getsid(0) != os.getpid()  # a session's own process has no terminal already
         self._may_ask = not is_quiet and sys.stdin is not None and sys.stdin.isatty()
 
     def heads(self, pattern: str = "*") -> dict[str, str]:
@@ -228,7 +249,6 @@ class Remote:
             seconds=ANSWER_SECONDS if "ls-remote" in arguments else TRANSFER_SECONDS,
             asked=self.name,
             may_ask=self._may_ask,
-            is_apart=self._is_apart,
         )
 
 

@@ -14,16 +14,15 @@ from faber_ledger.cli.ui.git_words import hint_to_ask, hint_without_runs, no_run
 from faber_ledger.cli.ui.output import ask_number, tell, warn, warn_of
 from faber_ledger.files.text import escape, quote_word
 from faber_ledger.ledger.command_errors import AmbiguousRun, NoActiveRun, SeveralActiveRuns
-from faber_ledger.ledger.errors import LedgerError, Locked, NotWritable, RunNotFound
+from faber_ledger.ledger.errors import InvalidRunId, LedgerError, Locked, NotWritable, RunNotFound
 from faber_ledger.runs import progress
 from faber_ledger.runs.active import ActiveRun, active_run, name_if_none_is, write_active_file
 from faber_ledger.runs.carry import sender_of
 from faber_ledger.runs.clone import lock_run, note_use
 from faber_ledger.runs.kept import not_in_tree, run_here, run_ids_here, runs_here
 from faber_ledger.runs.layouts import find_run, find_runs
-from faber_ledger.runs.log import lacks_ledger
+from faber_ledger.runs.log import has_log, lacks_ledger
 from faber_ledger.runs.of_work import is_of_work, runs_of_work, start_of, with_states
-from faber_ledger.runs.projecting import find_restorable
 from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import Run, find_root, path_form
 
@@ -53,8 +52,12 @@ def run_to_project(text: str | None, *, needs_ledger: bool) -> Run:
     `run_with_ledger`.
     """
     root = find_root(os.getcwd())
-    run = find_restorable(root, text or active_run(root).run_id)
-    if run is None:
+    named = text or active_run(root).run_id
+    try:
+        run = find_run(root, named) if named else None
+    except InvalidRunId:
+        run = None
+    if run is None or not has_log(run) or run.is_recorded():
         run = run_with_ledger(text) if needs_ledger else choose_run(root, text)
     else:
         os.makedirs(run.directory, exist_ok=True)
