@@ -11,7 +11,7 @@ import click
 
 from faber_ledger.cli.reports.run_list import find_here
 from faber_ledger.cli.sync.arrival import bring_runs, find_remote_run, remote_of, required_remote
-from faber_ledger.cli.sync.carried import exchange_refs
+from faber_ledger.cli.sync.carried import TimeIsUp, exchange_refs
 from faber_ledger.cli.sync.exchange import KEPT_ON_SERVER, Exchanged, exchange_run, meet_project
 from faber_ledger.cli.sync.refs import Remote as GitRemote
 from faber_ledger.cli.ui.output import say, show, tell, warn
@@ -27,7 +27,6 @@ from faber_ledger.postgres.project import Remote, list_runs, newest_event, open_
 from faber_ledger.postgres.server import open_server
 from faber_ledger.runs.carry import consent_of, sender_of, start_sending
 from faber_ledger.runs.clone import writer_of
-from faber_ledger.runs.git_command import limit_answers
 from faber_ledger.runs.kept import run_here, runs_here
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.publish import carries_refs
@@ -37,7 +36,7 @@ from faber_ledger.runs.settings import project_id
 from faber_ledger.runs.synced import SyncNote
 
 MOST_NAMED = 10  # events of a run
-BACKGROUND_SECONDS = 60.0  # for an answer of git
+BACKGROUND_SECONDS, GRACE_SECONDS = 60, 5
 HINT_NO_RUN = (
     "`faber-ledger sync --all` exchanges all runs, and `faber-ledger sync RUN` one that `faber-ledger fleet` shows"
 )
@@ -224,7 +223,7 @@ def _named_run(remote: GitRemote, root: str, text: str) -> Run:
 
 
 def _send_in_background(root: str, pushed_to: str | None) -> int:
-    """Exchange all runs with their git refs, without asking anybody; an answer may take a minute.
+    """Exchange all runs with their git refs, within a minute once nobody else does, and without asking anybody.
 
     A hook starts this process, detached; git's own hook, of a push to `pushed_to`, has it started. What could not be
     sent is in the runs' notes, for the next start and for `status`.
@@ -236,12 +235,8 @@ def _send_in_background(root: str, pushed_to: str | None) -> int:
         return 0
     remote = remote_of(root, is_quiet=True)
     if remote is not None:
-        try:
-            with limit_answers(BACKGROUND_SECONDS):
-                done = exchange_refs(remote, root, runs_here(root), _say_nothing)
-        finally:
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            os.killpg(0, signal.SIGTERM)  # an ssh outlives the git that was too slow
+        done = exchange_refs(remote, root, runs_here(root), _say_nothing, on_begin=_limit_background)
+        signal.alarm(0)
         for one in done:
             if one.was_lost:
                 what = f"{one.run.run_id}: {remote.name} had lost its ref, which this clone has sent again"
@@ -251,6 +246,20 @@ def _send_in_background(root: str, pushed_to: str | None) -> int:
 
 def _say_nothing(message: str) -> None:
     """Take a warning that nobody reads; what counts is kept for the run's next start."""
+
+
+def _limit_background() -> None:
+    signal.signal(signal.SIGALRM, _end_background)
+    signal.alarm(BACKGROUND_SECONDS)
+
+
+def _end_background(*_: object) -> None:
+    """End the git that waits for the remote, so that this process notes why and ends; if it does not, kill both."""
+    signal.signal(signal.SIGALRM, lambda *_: os.killpg(0, signal.SIGKILL))
+    signal.alarm(GRACE_SECONDS)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.killpg(0, signal.SIGTERM)
+    raise TimeIsUp(f"no end within {BACKGROUND_SECONDS} s")
 
 
 def _exchange_each(remote: Remote, wanted: Wanted) -> Iterator[Exchanged | int]:

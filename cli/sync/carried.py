@@ -61,6 +61,10 @@ LOCK_SECONDS = 60.0
 FASTER = "other clones were faster, five times, or the remote's push URL is another repository than its URL"
 
 
+class TimeIsUp(BaseException):
+    """An exchange has to end now: no run's failure, so nothing that goes on with the next run catches it."""
+
+
 class Carried:
     """What an exchange did to a run: how many events came and went, and `why` it was not sent, if so.
 
@@ -152,16 +156,25 @@ class Carried:
 
 
 def exchange_refs(
-    remote: Remote, root: str, runs: Iterable[Run], warn: Warn, *, sends: bool = True, is_named: bool = False
+    remote: Remote,
+    root: str,
+    runs: Iterable[Run],
+    warn: Warn,
+    *,
+    sends: bool = True,
+    is_named: bool = False,
+    on_begin: Callable[[], None] = lambda: None,
 ) -> list[Carried]:
     """Fetch and absorb the refs of runs, then send what the remote lacks; return what was done with each run.
 
-    One process of a clone does it at a time. A run that was forgotten at the remote is sent only if it `is_named`.
-    Raises ServerUnavailable where git fails, as where the remote does not answer, and Locked.
+    One process of a clone does it at a time, and calls `on_begin` when its turn has come. A run that was forgotten at
+    the remote is sent only if it `is_named`. Raises ServerUnavailable where git fails, as where the remote does not
+    answer, and Locked.
     """
     found = {ref_name(run.run_id): Carried(run) for run in runs}
     with lock_sending(root):
         try:
+            on_begin()
             for one in found.values() if sends else ():
                 record_waiting(one.run, warn)
                 one.waiting = len(list_waiting(one.run))
@@ -173,9 +186,10 @@ def exchange_refs(
                 left |= {name: one for name, one in found.items() if name not in left and one.next_place()}
                 if not left:
                     break
-        except GitFailed as error:
-            _note_problem(found.values(), remote, error.message)
-            raise unavailable(remote, error) from error
+        except (GitFailed, TimeIsUp) as error:
+            failure = error if isinstance(error, GitFailed) else GitFailed(str(error), hint="run `faber-ledger sync`")
+            _note_problem(found.values(), remote, failure.message)
+            raise unavailable(remote, failure) from error
         _note_problem([one for one in found.values() if one.why is not None], remote, "")
     return list(found.values())
 

@@ -26,6 +26,13 @@ from faber_ledger.cli.entry import main
 sync.BACKGROUND_SECONDS = 1
 main()
 """
+ENDED = """
+import os, signal
+from faber_ledger.cli.entry import main
+from faber_ledger.cli.sync import carried
+carried.message_of = lambda *_: os.kill(os.getpid(), signal.SIGALRM)
+main()
+"""
 IMPATIENT = """
 from faber_ledger.cli.entry import main
 from faber_ledger.cli.sync import refs
@@ -191,9 +198,18 @@ def test_a_remote_that_hangs_is_given_up_and_said(one: CarriedClone, tmp_path: P
     command = [sys.executable, "-c", SHORT, "sync", "--background"]
     done = subprocess.run(command, cwd=one.root, env=environment, check=False, start_new_session=True, timeout=60)
     assert done.returncode == 13
-    assert "not sent to origin (origin did not answer within 1 s)" in one.faber("status").stdout
+    assert "not sent to origin (no end within 1 s)" in one.faber("status").stdout
     assert [*(tmp_path / "files").iterdir()] == []
     wait_until(lambda: not has_process((tmp_path / "pid").read_text().strip()))
+
+
+def test_an_end_in_the_midst_of_a_run_is_noted(one: CarriedClone) -> None:
+    one.add_run("shop-1")
+    command = [sys.executable, "-c", ENDED, "sync", "--background"]
+    done = subprocess.run(command, cwd=one.root, env=one.environment, check=False, start_new_session=True, timeout=60)
+    assert done.returncode == 13
+    for run_id in (RUN, "shop-1"):
+        assert "no end within 60 s" in (one.private(run_id) / "sent.json").read_text()
 
 
 @pytest.mark.parametrize(
