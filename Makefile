@@ -74,11 +74,11 @@ format: .venv/lint
 	$(BIN)/ruff format
 
 generate: .venv/lint
-	$(BIN)/python -m faber_ledger.schemas.generate
+	$(BIN)/python tools/generate_schemas.py
 	$(BIN)/python docs/generate_reference.py
 
 generated-check: .venv/lint
-	$(BIN)/python -m faber_ledger.schemas.generate --check
+	$(BIN)/python tools/generate_schemas.py --check
 	$(BIN)/python docs/generate_reference.py --check
 	$(BIN)/python bench/results.py
 

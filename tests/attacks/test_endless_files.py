@@ -81,9 +81,7 @@ def commit_endless(project: Project, table: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("table", few(["sqlite_schema", "head"], 1))
-def test_a_clone_of_a_ledger_that_never_ends_keeps_no_hook_and_no_command(
-    origin: Project, tmp_path: Path, table: str
-) -> None:
+def test_an_endless_ledger_holds_up_no_hook_or_command(origin: Project, tmp_path: Path, table: str) -> None:
     """The file is set aside, and the run goes on with what `state.json` says."""
     commit_endless(origin, table)
     clone = origin.clone(tmp_path / "clone", "desktop")

@@ -142,7 +142,7 @@ def test_a_strangers_run_alone_takes_nothing_over(pair: Pair, tmp_path: Path) ->
     assert_kept_apart(pair, lacks=EVIL, is_foreign=True)
 
 
-def test_a_second_start_in_the_true_log_enters_no_clone_that_has_the_first(pair: Pair, tmp_path: Path) -> None:
+def test_a_second_start_enters_no_clone_with_the_first(pair: Pair, tmp_path: Path) -> None:
     """(H11)"""
     evil, grown = start_anew(tmp_path, "evil-run"), tmp_path / "grown.db"
     pair.think()

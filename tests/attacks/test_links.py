@@ -39,9 +39,7 @@ def lead_away(place: Path, outside: Path) -> None:
         [".claude/settings.json", ".claude", ".fractary/faber"],
     ),
 )
-def test_a_link_of_a_clone_leads_no_command_to_what_it_removes_or_changes(
-    tmp_path: Path, name: str, words: tuple[str, ...]
-) -> None:
+def test_a_clones_link_leads_no_command_to_its_target(tmp_path: Path, name: str, words: tuple[str, ...]) -> None:
     """The user's other settings, or another project's files, stay as they are."""
     project = Project.made(tmp_path / "project")
     project.faber("init")

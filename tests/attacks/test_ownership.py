@@ -180,9 +180,7 @@ def test_a_worktree_that_another_user_has_made_again_is_not_used(tmp_path: Path)
 
 
 @pytest.mark.parametrize("words", [("seal",), ("status",)])
-def test_a_command_in_a_bare_repository_that_came_as_files_runs_none_of_its_programs(
-    tmp_path: Path, words: tuple[str, ...]
-) -> None:
+def test_a_bare_repository_among_the_files_runs_nothing(tmp_path: Path, words: tuple[str, ...]) -> None:
     """(W4)"""
     origin = Project.noted(tmp_path / "origin")
     mark, program = tmp_path / "ran", tmp_path / "program"

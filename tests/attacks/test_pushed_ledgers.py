@@ -329,7 +329,7 @@ def test_an_event_without_its_parent_waits_and_enters_with_it(team: Team) -> Non
     assert_sound(bob)
 
 
-def test_a_ledger_that_claims_a_newer_format_stops_no_hook_and_no_commit(team: Team) -> None:
+def test_a_ledger_of_a_newer_format_stops_nothing(team: Team) -> None:
     """Four bytes: hooks and commands go on in the log, `verify` says so, and nothing is written over it."""
     bob = team.bob
     with closing(sqlite3.connect(team.mallory.ledger)) as connection:

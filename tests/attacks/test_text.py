@@ -246,7 +246,7 @@ def test_every_command_is_called_here() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("name", "layer"), pair([name for name, calls in CALLS.items() if calls], LAYERS))
-def test_no_text_of_a_clone_hides_on_a_terminal_or_forges_a_line(clone: Project, name: str) -> None:
+def test_no_clones_text_hides_or_forges_a_terminal_line(clone: Project, name: str) -> None:
     """Newlines, tabs, directions, zero widths, tags and escape sequences in every text of a clone (H12)."""
     event = event_of(clone)
     has_json = any("--json" in one.opts for one in COMMANDS[name].params)
@@ -310,7 +310,7 @@ def test_no_text_of_a_clone_forges_a_candidate_of_a_completion(clone: Project, s
 
 @pytest.mark.long
 @pytest.mark.parametrize(("hook", "layer"), pair([name for name, _ in HOOKS.values()], LAYERS))
-def test_no_text_of_a_clone_hides_in_the_packet_or_forges_a_heading(clone: Project, hook: str) -> None:
+def test_no_clones_text_hides_or_forges_a_packet_heading(clone: Project, hook: str) -> None:
     """Hidden letters and lines that look like the packet's own in what a session's start gives (H6, H12)."""
     event = next(event for event, (name, _) in HOOKS.items() if name == hook)
     delivery = {"session_id": "c1", "cwd": str(clone.root), "hook_event_name": event, "source": "startup"}
@@ -349,7 +349,7 @@ def test_a_field_to_redact_is_quoted_in_what_verify_says_to_run(tmp_path: Path) 
         check_text(done.stdout + done.stderr, call)
 
 
-def test_an_artifact_whose_id_is_a_command_is_not_named_in_what_an_agent_is_told_to_run(tmp_path: Path) -> None:
+def test_an_artifact_id_never_enters_a_command_to_run(tmp_path: Path) -> None:
     """An artifact of a mapped slash command, whose id goes on after it, in the packet (H7)."""
     project = Project.made(tmp_path / "project", {**usual_state(), "workflow_id": "project:mine"})
     for name, load in (("issue; touch PWNED #", "ID"), ("issue", "issue")):

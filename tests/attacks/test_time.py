@@ -85,7 +85,7 @@ PATH=${{PATH#*:}} exec git "$@"
     return {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
 
 
-def test_an_artifact_whose_program_never_ends_costs_no_more_than_the_hooks_time(project: Project) -> None:
+def test_an_endless_artifact_program_costs_the_hooks_time_at_most(project: Project) -> None:
     """Its artifact, and each after it, is listed as not read, and the start is not lost (W1)."""
     named = {"type": "git_info", "command": "git log -1"}
     load(project, {"id": "first", **named, "required": True}, {"id": "second", **named})
@@ -109,9 +109,7 @@ IN_THE_MIDDLE = {
 
 @pytest.mark.long
 @pytest.mark.parametrize(("moment", "recorded"), pair(IN_THE_MIDDLE, [START, BEFORE, END]))
-def test_a_hook_that_is_told_to_end_in_the_middle_leaves_its_delivery(
-    project: Project, moment: str, recorded: str
-) -> None:
+def test_a_hook_ended_in_the_middle_leaves_its_delivery(project: Project, moment: str, recorded: str) -> None:
     """SIGTERM arrives while it works, not only while it waits for the lock (W1)."""
     project.deliver(START, client="one")
     before = project.types
@@ -211,7 +209,7 @@ def test_a_ledger_that_another_program_keeps_locked_holds_up_no_hook(project: Pr
     assert len(waiting(project)) == 1
 
 
-def test_a_lock_that_another_user_holds_does_not_keep_a_hook_after_its_time(project: Project) -> None:
+def test_another_users_lock_keeps_no_hook_beyond_its_time(project: Project) -> None:
     """The wait for the lock has no time of its own (W1, W6)."""
     project.deliver(START)
     with project.lock_path.open("a") as lock:
@@ -308,7 +306,7 @@ state_file.parse_state = parse_and_name
 """
 
 
-def test_large_states_of_other_runs_do_not_keep_a_hook_from_its_delivery(project: Project) -> None:
+def test_large_states_of_other_runs_delay_no_delivery(project: Project) -> None:
     """Which run is active is found out before the hook's time is watched: a peer commits states of many MB (W2)."""
     project.deliver(START)
     state = json.loads((project.run / "state.json").read_text())

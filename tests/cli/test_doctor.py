@@ -184,7 +184,7 @@ def test_whatever_is_at_a_files_path_each_check_ends_and_writes_nothing(
     assert not [what for what in findings if "this check failed" in what]
 
 
-def test_a_backup_of_a_run_that_was_finished_elsewhere_is_removed_as_the_hint_says(patient: Patient) -> None:
+def test_the_hint_removes_a_backup_of_a_finished_run(patient: Patient) -> None:
     patient.change_state(status="completed")  # as a pull brings it
     (patient.run / "state.json.backup").write_text("{}")
     (found,) = patient.problems()["runs.backups"]
@@ -194,7 +194,7 @@ def test_a_backup_of_a_run_that_was_finished_elsewhere_is_removed_as_the_hint_sa
 
 
 @pytest.mark.parametrize("kind", ["a file", "a link"])
-def test_what_is_in_the_place_of_the_clones_folder_is_named_with_what_to_do(patient: Patient, kind: str) -> None:
+def test_a_file_instead_of_the_clones_folder_is_named(patient: Patient, kind: str) -> None:
     place = patient.root / ".git/faber-ledger"
     place.rename(patient.root / ".git/aside")
     if kind == "a link":

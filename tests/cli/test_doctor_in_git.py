@@ -19,7 +19,7 @@ def doctor(clone: Clone, *arguments: str) -> str:
     return done.stdout + done.stderr
 
 
-def test_a_merge_that_has_stopped_is_an_error_and_no_backup_is_offered(one: Clone) -> None:
+def test_a_stopped_merge_is_an_error_without_an_offered_backup(one: Clone) -> None:
     other = one.clone("other", driver=False)
     for clone in (one, other):
         clone.change(status="paused", who=clone.root.name)

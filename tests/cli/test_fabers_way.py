@@ -63,9 +63,7 @@ def types(events: list[dict[str, object]]) -> list[object]:
     return [event["type"] for event in events if event["type"] != "checkout_recorded"]
 
 
-def test_a_run_within_one_client_session_is_whole_in_git_and_leaves_a_clean_tree(
-    project: Project, tmp_path: Path
-) -> None:
+def test_a_run_in_one_client_session_is_whole_in_git(project: Project, tmp_path: Path) -> None:
     faber_starts(project)
     project.commit("Build")
     project.change_state(status="completed", completed_at=utc_text(now()), current_phase="release")
@@ -86,7 +84,7 @@ def test_a_run_within_one_client_session_is_whole_in_git_and_leaves_a_clean_tree
     assert len(project.history) == 1
 
 
-def test_a_commit_of_a_named_path_and_one_of_nothing_get_no_file_of_a_run(project: Project) -> None:
+def test_a_commit_of_a_path_gets_no_file_of_a_run(project: Project) -> None:
     faber_starts(project)
     project.commit()
     project.deliver(PRE, client="me", pid="7")
@@ -116,9 +114,7 @@ def test_no_commit_is_stopped_by_what_is_wrong_with_a_run(project: Project) -> N
     assert "code.py" in project.git("show", "--name-only", "--format=").split()
 
 
-def test_who_works_alone_on_main_goes_on_in_a_new_clone_and_a_colleague_there_does_not(
-    project: Project, tmp_path: Path
-) -> None:
+def test_only_the_author_continues_a_run_of_main_elsewhere(project: Project, tmp_path: Path) -> None:
     project.run.mkdir(parents=True)
     project.put_state(usual_state(RUN))
     project.active_path.write_text(f"{RUN}\n")

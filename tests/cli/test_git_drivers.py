@@ -104,7 +104,7 @@ def test_git_diff_and_git_log_show_events_in_words(one: Clone) -> None:
     assert "Binary files" not in shown + logged
 
 
-def test_a_file_that_is_not_a_ledger_is_a_line_of_text_and_git_continues(one: Clone) -> None:
+def test_a_file_that_is_no_ledger_becomes_a_line(one: Clone) -> None:
     one.ledger.write_bytes(b"\x1b[31mnothing")
     assert "+(not shown: the file is not a SQLite database)" in one.git("diff", "--", LEDGER)
     assert one.faber("textconv", "nowhere.db").stdout == "(not shown: there is no ledger at the file)\n"
@@ -205,7 +205,7 @@ def test_every_way_to_commit_a_change_includes_the_newest_events(one: Clone, opt
     assert one.git("status", "--porcelain") == ""
 
 
-def test_the_hook_works_beside_an_existing_one_and_is_removed_without_a_trace(one: Clone) -> None:
+def test_the_hook_joins_an_existing_one_and_leaves_no_trace(one: Clone) -> None:
     theirs = "#!/usr/bin/env bash\nset -e\ntouch they-ran\nexit 0\n"
     hook_of(one).parent.mkdir(exist_ok=True)
     hook_of(one).write_text(theirs)
@@ -297,7 +297,7 @@ def test_a_hooks_folder_of_several_repositories_is_left_alone(one: Clone, tmp_pa
     assert not (tmp_path / "hooks").exists()
 
 
-def test_a_hook_that_is_a_link_out_of_the_repository_is_left_alone(one: Clone, tmp_path: Path) -> None:
+def test_a_hook_that_links_outside_the_repository_is_left(one: Clone, tmp_path: Path) -> None:
     hook = one.root / ".git/hooks/pre-commit"
     hook.unlink()
     hook.symlink_to(tmp_path / "gone")

@@ -205,9 +205,7 @@ def test_where_a_branch_was_pushed_it_is_named(clone: Clone, without_runs: Clone
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", few(["feat/$(touch${IFS}x)", "--orphan=x"], 1))
-def test_no_command_has_a_branchs_name_that_a_shell_or_git_could_misread(
-    clone: Clone, without_runs: Clone, name: str
-) -> None:
+def test_no_command_has_a_branch_name_that_is_misread(clone: Clone, without_runs: Clone, name: str) -> None:
     clone.git("push", "-q", "origin", f"HEAD~1:refs/heads/{name}")
     without_runs.git("fetch", "-q")
     hint = f"hint: this branch has no run, but origin/{name} has\n"

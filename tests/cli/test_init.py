@@ -163,7 +163,7 @@ def test_a_hook_in_another_form_is_kept(old: str) -> None:
     assert commands(settings, "PreCompact") == [hook_command("PreCompact")]
 
 
-def test_a_users_hook_under_a_matcher_stays_and_ours_for_every_source_is_added(project: Project) -> None:
+def test_a_users_matched_hook_stays_and_ours_is_added(project: Project) -> None:
     mine = {"type": "command", "command": "faber-ledger hook session-start", "timeout": 99}
     theirs = [{"matcher": "compact", "hooks": [mine, {"command": "a"}]}, {"matcher": "clear", "hooks": [mine]}]
     before = json.dumps({"hooks": {"SessionStart": theirs}}, indent=2)
@@ -174,7 +174,7 @@ def test_a_users_hook_under_a_matcher_stays_and_ours_for_every_source_is_added(p
     assert project.settings.read_text() == before
 
 
-def test_a_time_out_that_the_user_set_stays_and_uninstall_still_finds_the_hook(project: Project) -> None:
+def test_a_users_timeout_stays_and_uninstall_finds_the_hook(project: Project) -> None:
     project.faber("init")
     edited = project.settings.read_text().replace('"timeout": 20', '"timeout": 33')
     project.settings.write_text(edited)
@@ -308,7 +308,7 @@ def without_the_program(root: Path, event: str = "SessionStart") -> tuple[int, b
     return done.returncode, done.stdout, done.stderr
 
 
-def test_a_start_says_that_the_program_is_missing_where_this_clone_has_used_it(used: Path) -> None:
+def test_a_start_says_that_a_used_program_is_missing(used: Path) -> None:
     """(real-client D3)"""
     said = "faber-ledger is not on PATH: this session of the active FABER run is not recorded"
     code, output, errors = without_the_program(used)

@@ -99,9 +99,7 @@ def test_a_variable_that_names_another_commit_is_not_believed(tmp_path: Path, na
 @pytest.mark.parametrize(
     ("verb", "driver"), few([(["pull", "-q", "--rebase"], True), (["pull", "-q", "--no-rebase"], False)], 1)
 )
-def test_a_finished_run_stays_right_where_a_colleague_without_the_program_edited_its_state(
-    tmp_path: Path, verb: list[str], driver: bool
-) -> None:
+def test_an_edit_without_the_program_keeps_a_finished_run_right(tmp_path: Path, verb: list[str], driver: bool) -> None:
     """Only one side changed the ledger, so git calls no driver for it."""
     bob = Clone.first(tmp_path / "bob", driver=driver)
     eve = bob.clone("eve", driver=False)
@@ -119,7 +117,7 @@ def test_a_finished_run_stays_right_where_a_colleague_without_the_program_edited
     bob.assert_sound()
 
 
-def test_blocks_that_one_side_changed_come_from_it_where_no_ledger_is_found(tmp_path: Path) -> None:
+def test_without_a_ledger_changed_blocks_come_from_their_side(tmp_path: Path) -> None:
     one = Clone.first(tmp_path / "one")
     base = one.state_path.read_text()
     one.record("second")

@@ -218,7 +218,7 @@ def test_resolve_does_the_same_where_git_has_stopped(tmp_path: Path, case: str, 
     assert_merged(clone, CASES[case], events)
 
 
-def test_the_commit_that_ends_it_has_the_inferred_end_of_a_finished_run(tmp_path: Path) -> None:
+def test_the_ending_commit_has_a_finished_runs_inferred_end(tmp_path: Path) -> None:
     way = "merge"
     clone, _ = begin(tmp_path, CASES["one completes the run while the other works on it later"], way, driver=False)
     bring(clone, way, code=1)
@@ -235,9 +235,7 @@ def test_the_commit_that_ends_it_has_the_inferred_end_of_a_finished_run(tmp_path
     ("way", "deleted", "driver"),
     few([("merge", "theirs", True), ("rebase", "ours", True), *product(WAYS, ["ours", "theirs"], [True, False])], 2),
 )
-def test_of_a_run_that_one_side_lacks_the_side_that_has_it_holds(
-    tmp_path: Path, way: str, deleted: str, driver: bool
-) -> None:
+def test_a_run_on_one_side_alone_comes_from_there(tmp_path: Path, way: str, deleted: str, driver: bool) -> None:
     """Git calls no driver then."""
     case = Case({}, {"title": "kept"}, {"title": "kept"}, {"title": "kept"})
     ours = Clone.first(tmp_path / "ours", driver=driver)

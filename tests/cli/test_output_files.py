@@ -47,7 +47,7 @@ def test_a_reader_that_stops_early_is_not_an_error(project: Project, arguments: 
     assert (process.returncode, errors) == (0, b"")
 
 
-def test_an_import_that_cannot_write_the_state_says_so_by_its_exit_code(project: Project, tmp_path: Path) -> None:
+def test_an_import_without_a_writable_state_exits_accordingly(project: Project, tmp_path: Path) -> None:
     lines = tmp_path / "run.jsonl"
     assert project.faber("export", "-o", str(lines)).returncode == 0
     other = Project.made(tmp_path / "other", "{")

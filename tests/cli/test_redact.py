@@ -75,7 +75,7 @@ def test_an_event_of_the_same_step_is_not_named(project: Project) -> None:
     assert "also in other events" not in project.redact(note_id(project, "the customer is Ada"))
 
 
-def test_a_waiting_delivery_is_recorded_first_and_named_if_it_has_the_text(project: Project) -> None:
+def test_a_waiting_delivery_with_the_text_is_recorded_and_named(project: Project) -> None:
     run = find_run(str(project.root), project.run_id)
     text = f"{SECRET}, says Ada"  # nothing that a summary is masked for
     project.faber("note", "add", text)
@@ -283,7 +283,7 @@ def test_a_long_payload_leaves_nothing_in_freed_pages(project: Project) -> None:
     assert files_with(project.root, "correct-horse") == []
 
 
-def test_a_writer_takes_its_own_committed_redaction_back_with_an_older_commits_file(project: Project) -> None:
+def test_an_older_commits_file_undoes_ones_own_redaction(project: Project) -> None:
     committed(project, "Work")
     name = note_id(project, SECRET)
     assert project.faber("redact", name, "--yes").returncode == 0

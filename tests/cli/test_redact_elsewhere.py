@@ -79,7 +79,7 @@ def set_aside(project: Project) -> list[Path]:
     return [*folder.iterdir()] if folder.exists() else []
 
 
-def test_a_redaction_from_elsewhere_hides_at_once_and_the_next_start_says_how_many_and_by_whom(pair: Pair) -> None:
+def test_the_next_start_counts_redactions_from_elsewhere_and_names_who(pair: Pair) -> None:
     redact_at_bobs(pair)
     writer = pair.bob.events[-1]["writer"]
     assert SAID not in pair.ann.faber("log").stdout  # a command that only reads has taken it
@@ -100,7 +100,7 @@ def test_a_redaction_from_elsewhere_hides_at_once_and_the_next_start_says_how_ma
     pair.ann.assert_projected()
 
 
-def test_what_is_set_aside_is_kept_until_30_days_after_the_start_that_named_it(pair: Pair) -> None:
+def test_set_aside_copies_stay_30_days_after_being_named(pair: Pair) -> None:
     redact_at_bobs(pair)
     pair.ann.faber("log")
     (aside,) = set_aside(pair.ann)

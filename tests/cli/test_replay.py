@@ -77,7 +77,7 @@ def test_the_events_of_a_session_are_chosen_by_its_id(sample: Project) -> None:
     assert replay_data(sample)["sessions"] == replay_data(sample, "--at", "11")["sessions"]
 
 
-def test_a_table_shows_what_each_session_completed_and_loaded_and_how_long_it_ran(sample: Project) -> None:
+def test_a_table_shows_each_sessions_phases_loads_and_duration(sample: Project) -> None:
     title, _, *lines = sample.faber("replay").stdout.splitlines()
     assert title.startswith("session  machine ")
     assert len(lines) == 2

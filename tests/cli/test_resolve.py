@@ -120,7 +120,7 @@ def test_a_conflict_in_other_files_is_not_touched(one: Clone, other: Clone) -> N
     assert one.git("status", "--porcelain").count("AA ") == 2
 
 
-def test_resolve_works_from_a_folder_below_and_in_a_project_below_the_top(tmp_path: Path) -> None:
+def test_resolve_works_in_folders_and_projects_below_the_top(tmp_path: Path) -> None:
     one = Clone.first(tmp_path / "one", driver=False)
     (one.root / "part").mkdir()
     one.git("mv", ".fractary", "part/.fractary")

@@ -51,7 +51,7 @@ def test_a_state_in_conflict_is_resolved_and_staged(tmp_path: Path, layout: Layo
 
 
 @pytest.mark.parametrize("is_ours", [False, True], ids=["their link", "our link"])
-def test_a_side_that_is_a_link_is_left_with_the_command_that_takes_the_file(tmp_path: Path, is_ours: bool) -> None:
+def test_a_link_as_a_side_is_left_with_a_command(tmp_path: Path, is_ours: bool) -> None:
     one = Clone.first(tmp_path / "one")
     outside = tmp_path / "outside"
     outside.write_text("{}")

@@ -33,7 +33,7 @@ def state_of(project: Project, run_id: str) -> dict[str, Any]:
     return state
 
 
-def test_a_started_run_has_its_folder_its_state_its_ledger_and_is_the_active_one(project: Project) -> None:
+def test_a_started_run_is_complete_and_active(project: Project) -> None:
     run_id = project.start_run("258")
     assert MADE_ID.fullmatch(run_id)
     assert (project.root / ".fractary/faber/.active-run-id").read_text() == f"{run_id}\n"
@@ -68,7 +68,7 @@ def test_an_id_that_is_none_is_refused_and_nothing_is_written(project: Project, 
         find_run(str(project.root), run_id)
 
 
-def test_a_run_that_leads_out_of_the_runs_through_a_link_is_refused(project: Project, tmp_path: Path) -> None:
+def test_a_run_behind_a_link_that_leads_outside_is_refused(project: Project, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (project.root / ".fractary/runs").mkdir(parents=True)
     (project.root / ".fractary/runs/out").symlink_to(tmp_path / "elsewhere")
@@ -152,7 +152,7 @@ def test_a_start_inside_a_client_opens_its_session_at_once(project: Project) -> 
     assert state_of(project, run_id)["sessions"]["total_sessions"] == 1
 
 
-def test_a_client_that_changes_runs_ends_its_session_on_the_one_it_leaves(project: Project) -> None:
+def test_a_client_that_changes_runs_ends_its_session_there(project: Project) -> None:
     first = project.start_run("258", **IN_CLIENT)
     second = project.start_run("259", "--yes", **IN_CLIENT)
     left, taken = state_of(project, first)["sessions"], state_of(project, second)["sessions"]
@@ -178,7 +178,7 @@ def test_the_list_shows_every_run_in_both_layouts_and_filters(project: Project) 
     assert "* org/two" in project.faber("run", "list").stdout
 
 
-def test_an_active_file_that_leads_out_of_the_project_is_named_in_a_note(project: Project) -> None:
+def test_an_active_file_leading_outside_is_named_in_a_note(project: Project) -> None:
     project.start_run("1")
     (project.root / ".fractary/faber/.active-run-id").write_text("../x")
     done = project.faber("status")

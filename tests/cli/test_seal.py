@@ -36,7 +36,7 @@ WITHOUT_EVENTS = [
 ]
 
 
-def test_a_command_that_adds_no_event_leaves_the_ledger_of_a_clone_as_it_is(one: Clone) -> None:
+def test_a_command_without_an_event_leaves_the_ledger_alone(one: Clone) -> None:
     one.record("next")
     one.faber("seal")
     one.commit("next")
@@ -124,7 +124,7 @@ def test_without_a_run_a_ledger_or_git_there_is_nothing_to_seal(one: Clone, tmp_
     )
 
 
-def test_a_seal_begins_the_ledger_of_a_run_that_a_tool_started_in_this_clone(one: Clone) -> None:
+def test_a_seal_begins_a_ledger_for_this_clones_run(one: Clone) -> None:
     folder = one.root / ".fractary/runs/by-a-tool"
     folder.mkdir()
     (folder / "state.json").write_text(json.dumps(usual_state("by-a-tool")))
@@ -133,7 +133,7 @@ def test_a_seal_begins_the_ledger_of_a_run_that_a_tool_started_in_this_clone(one
     assert types_in(folder / "ledger.db") == ["run_adopted"]
 
 
-def test_a_seal_begins_no_ledger_of_a_run_that_another_clone_has_started(one: Clone) -> None:
+def test_a_seal_begins_no_ledger_for_another_clones_run(one: Clone) -> None:
     folder = one.root / ".fractary/runs/by-a-tool"
     folder.mkdir()
     (folder / "state.json").write_text(json.dumps(usual_state("by-a-tool")))
@@ -186,7 +186,7 @@ def without(clone: Clone, *more: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def test_a_seal_without_a_state_is_an_error_that_names_what_writes_one(one: Clone) -> None:
+def test_a_seal_without_a_state_names_what_writes_one(one: Clone) -> None:
     without(one)
     done = one.faber("seal", code=1)
     assert done.stderr == (
@@ -198,7 +198,7 @@ def test_a_seal_without_a_state_is_an_error_that_names_what_writes_one(one: Clon
     one.assert_sound()
 
 
-def test_project_takes_a_missing_state_from_the_copy_then_the_backup_then_git(one: Clone) -> None:
+def test_project_restores_a_state_from_copy_backup_or_git(one: Clone) -> None:
     copy, backup = one.root / COPY, one.state_path.with_name("state.json.backup")
     one.change(mine="in git")
     one.commit("the state")

@@ -140,7 +140,7 @@ def test_runs_of_other_branches_are_read_too(project: Project) -> None:
     assert kinds(project, "heron") == ["older note"]
 
 
-def test_a_run_that_cannot_be_read_is_named_and_the_others_are_searched(project: Project) -> None:
+def test_an_unreadable_run_is_named_and_the_others_are_searched(project: Project) -> None:
     (project.root / ".fractary/runs/older/ledger.db").write_bytes(b"SQLite format 3\0" + b"x" * 4096)
     (project.root / ".fractary/runs/older/state.json").write_text("{")
     done = project.faber("search", "gateway", "--json")

@@ -33,7 +33,7 @@ def test_every_command_that_loads_refuses_a_status_that_no_run_has(project: Proj
         assert (done.returncode, project.state_path.read_bytes()) == (1, before)
 
 
-def test_a_start_gives_the_context_and_says_that_no_run_has_the_status(project: Project) -> None:
+def test_a_start_gives_the_context_without_an_active_status(project: Project) -> None:
     """(spec-and-session-end 14)"""
     project.change_state(status="weird")
     packet = project.deliver(START).packet
@@ -62,7 +62,7 @@ def test_a_state_that_nobody_may_read_is_answered_with_recovery_steps(project: P
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o400])
-def test_a_new_ledger_is_read_by_nobody_who_may_not_read_the_state(project: Project, mode: int) -> None:
+def test_a_new_ledger_has_the_states_permissions(project: Project, mode: int) -> None:
     """(spec-and-session-end 14)"""
     project.state_path.chmod(mode)
     project.faber("session-load")

@@ -48,7 +48,7 @@ def refused(project: Project, *arguments: str, code: int = 10) -> str:
     return done.stderr
 
 
-def test_an_event_is_shown_by_its_seq_its_id_and_the_beginning_of_its_id(sample: Project) -> None:
+def test_an_event_is_found_by_seq_id_or_prefix(sample: Project) -> None:
     events = sample.events
     for recorded in events[::5]:
         for name in (str(recorded["seq"]), recorded["id"], recorded["id"][:-1], recorded["id"].lower()):
@@ -72,7 +72,7 @@ def test_an_event_that_was_changed_says_so(sample: Project) -> None:
     assert "which does not match what it says" in sample.faber("show", "4").stdout
 
 
-def test_a_session_is_shown_by_its_id_its_last_part_and_its_clients_id(sample: Project) -> None:
+def test_a_session_is_found_by_id_suffix_or_client_id(sample: Project) -> None:
     for name in (FIRST, "abc123", FIRST[:-1]):
         data = shown(sample, name)
         assert (data["kind"], data["session"]["session_id"]) == ("session", FIRST)
@@ -82,7 +82,7 @@ def test_a_session_is_shown_by_its_id_its_last_part_and_its_clients_id(sample: P
     assert "newly completed: frame, architect" in sample.faber("show", "abc123").stdout
 
 
-def test_a_name_that_may_be_several_things_is_refused_with_all_of_them(sample: Project) -> None:
+def test_an_ambiguous_name_is_refused_with_all_its_meanings(sample: Project) -> None:
     output = refused(sample, "claude-session")
     assert f"  session {FIRST}\n  session {SECOND}" in output
     assert "hint: give one of these ids\n" in output

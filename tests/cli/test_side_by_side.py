@@ -52,7 +52,7 @@ def has_settings_hooks(project: Patient, path: str = SETTINGS) -> bool:
 
 @pytest.mark.long
 @pytest.mark.parametrize("scope", few(["user", "project", "local"], 1))
-def test_where_the_plugin_runs_the_hooks_init_sets_up_git_alone_and_says_why(project: Patient, scope: str) -> None:
+def test_with_the_plugins_hooks_init_sets_up_git_alone(project: Patient, scope: str) -> None:
     enabled_in = install_plugin(project, scope)
     before = enabled_in.read_bytes()
     data = run(project, "init")
@@ -69,7 +69,7 @@ def test_where_the_plugin_runs_the_hooks_init_sets_up_git_alone_and_says_why(pro
     assert "start a new session" not in shown.stdout
 
 
-def test_the_plugin_of_one_project_is_not_the_users_in_all_of_them(project: Patient) -> None:
+def test_one_projects_plugin_does_not_count_in_the_others(project: Patient) -> None:
     install_plugin(project, "project")
     data = run(project, "init", "--scope", "user")
     assert set(HOOKS) <= set(json.loads((home_of(project) / SETTINGS).read_text())["hooks"])
@@ -79,7 +79,7 @@ def test_the_plugin_of_one_project_is_not_the_users_in_all_of_them(project: Pati
     assert f"`claude plugin disable {NAME} --scope project`" in note
 
 
-def test_where_both_have_the_hooks_init_says_so_and_how_to_keep_them_once(project: Patient) -> None:
+def test_init_says_how_to_keep_doubled_hooks_once(project: Patient) -> None:
     run(project, "init")
     before = (project.root / SETTINGS).read_bytes()
     install_plugin(project)
@@ -166,9 +166,7 @@ def test_with_the_plugin_alone_doctor_finds_the_hooks(project: Patient, scope: s
 
 
 @pytest.mark.parametrize("is_named", [True, False])
-def test_a_plugin_that_is_switched_off_or_installed_for_others_runs_no_hook(
-    project: Patient, *, is_named: bool
-) -> None:
+def test_a_disabled_or_foreign_plugin_runs_no_hook(project: Patient, *, is_named: bool) -> None:
     list_plugin(project)
     if is_named:
         change_settings(project, "project", enabledPlugins={NAME: False})
@@ -232,7 +230,7 @@ def test_uninstall_names_the_plugin_and_removes_all_once_it_is_gone(project: Pat
 # A project that has nothing of ours
 
 
-def test_a_users_plugin_leaves_no_file_in_a_project_that_was_never_set_up(tmp_path: Path) -> None:
+def test_a_users_plugin_writes_nothing_before_init(tmp_path: Path) -> None:
     project = Project(tmp_path / "project")
     (project.root / ".fractary/faber").mkdir(parents=True)
     (project.root / ".fractary/faber/config.json").write_text("{}")

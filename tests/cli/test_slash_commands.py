@@ -33,7 +33,7 @@ def content(project: Project) -> dict[str, bytes]:
 # What is written
 
 
-def test_each_command_is_the_text_of_its_skill_and_a_line_that_says_whose_it_is(project: Project) -> None:
+def test_each_command_is_its_skills_text_and_an_owner_line(project: Project) -> None:
     said = init(project)
     assert names(project) == sorted(SKILL_OF)
     for name, skill in SKILL_OF.items():

@@ -57,7 +57,7 @@ def test_of_two_starts_at_once_one_wins_and_the_other_is_warned(project: Project
     assert project.active_path.read_text() == f"{run_id}\n"
 
 
-def test_a_start_leaves_the_worktree_that_another_made_for_the_same_work_item(project: Project) -> None:
+def test_a_start_leaves_another_runs_worktree_for_the_same_item(project: Project) -> None:
     project.git("commit", "--quiet", "--allow-empty", "-m", "First")
     project.start_run("1")
     other = project.root.parent / f"{project.root.name}-issue-2"

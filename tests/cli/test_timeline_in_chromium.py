@@ -66,7 +66,7 @@ def test_light_and_dark_follow_the_system(tmp_path: Path) -> None:
     assert grounds == ["rgba(255, 255, 255, 1)", "rgba(20, 24, 31, 1)"]
 
 
-def test_no_letter_is_outside_the_chart_and_narrow_windows_scroll_only_the_chart(tmp_path: Path) -> None:
+def test_letters_stay_in_the_chart_which_alone_scrolls(tmp_path: Path) -> None:
     outside = """
         const frame = document.querySelector('svg').getBoundingClientRect();
         return [...document.querySelectorAll('svg text')].filter(text => {

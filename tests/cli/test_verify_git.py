@@ -52,7 +52,7 @@ def test_an_event_cut_off_the_end_is_missed(project: Project) -> None:
     assert found["anchors"] == ["3 versions in the history of HEAD"]
 
 
-def test_a_version_under_the_other_layout_and_one_that_a_merge_made_count(project: Project) -> None:
+def test_versions_of_the_other_layout_and_merges_count(project: Project) -> None:
     project.git("checkout", "--quiet", "-b", "side", "HEAD~1")
     project.git("mv", ".fractary/runs", ".fractary/faber/runs")
     project.git("commit", "-m", "Moved")

@@ -66,7 +66,7 @@ def test_state_and_registry_name_the_worktree(project: Project) -> None:
     assert project.git("status", "--porcelain") == ""
 
 
-def test_a_client_that_asks_for_a_worktree_keeps_its_session_where_it_is(project: Project) -> None:
+def test_a_client_asking_for_a_worktree_keeps_its_session(project: Project) -> None:
     project.faber("run", "resume", project.run_id, env=IN_CLIENT)
     before = project.current
     run_id = project.start_run("259", "--worktree", **IN_CLIENT)
@@ -153,7 +153,7 @@ def fresh(project: Project) -> Project:
     return Project(project.root.parent / "project-issue-259", project.run_id)
 
 
-def test_a_run_that_is_resumed_in_a_second_worktree_is_active_in_both(project: Project, fresh: Project) -> None:
+def test_a_run_resumed_in_a_second_worktree_is_active_twice(project: Project, fresh: Project) -> None:
     assert fresh.faber("run", "resume", project.run_id).returncode == 0
     assert fresh.deliver(START).packet is not None
     assert list_worktrees(project)["project-issue-259"]["run_id"] == project.run_id
@@ -161,7 +161,7 @@ def test_a_run_that_is_resumed_in_a_second_worktree_is_active_in_both(project: P
     assert project.faber("status").returncode == 0
 
 
-def test_a_worktree_made_by_hand_is_recorded_so_whatever_run_is_resumed_in_it(project: Project) -> None:
+def test_a_worktree_made_by_hand_is_recorded_so(project: Project) -> None:
     tree = start_in_worktree(project, "259")
     finish_run(tree, "in_progress")
     project.git("worktree", "add", "--quiet", "../second", "-b", "second", "feature/259")
@@ -171,9 +171,7 @@ def test_a_worktree_made_by_hand_is_recorded_so_whatever_run_is_resumed_in_it(pr
     assert made == {"project-issue-259": "fractary-faber", "second": "manual"}
 
 
-def test_a_hook_whose_folder_was_removed_looks_above_it_and_never_where_its_process_is(
-    project: Project, tmp_path: Path
-) -> None:
+def test_a_hook_in_a_removed_folder_looks_above_it(project: Project, tmp_path: Path) -> None:
     gone = str(tmp_path / "elsewhere" / "gone")
     answer = project.deliver(START, env={"CLAUDE_PROJECT_DIR": gone})
     assert (answer.code, answer.output) == (0, b"")
@@ -277,7 +275,7 @@ def test_the_list_says_run_branch_phase_session_and_last_event(project: Project)
     assert "../project-issue-259" in project.faber("worktree", "list").stdout
 
 
-def test_a_worktree_whose_settings_are_untracked_has_no_hooks_and_its_start_says_so(project: Project) -> None:
+def test_a_worktree_with_untracked_settings_says_it_has_no_hooks(project: Project) -> None:
     project.git("rm", "--quiet", "-r", "--cached", ".claude")
     project.git("commit", "--quiet", "-m", "Untracked")
     done = project.faber("run", "start", "--work-id", "259", "--worktree")
@@ -353,7 +351,7 @@ def test_uncommitted_work_is_never_removed_even_by_name(project: Project, merged
     assert Project(project.root, merged.run_id).ledger_path.read_bytes() == before
 
 
-def test_what_a_git_hook_says_of_its_own_work_tree_does_not_count_for_others(project: Project, merged: Project) -> None:
+def test_a_git_hooks_variables_count_in_no_other_worktree(project: Project, merged: Project) -> None:
     (merged.root / ".claude/settings.json").unlink()
     env = {"GIT_DIR": str(project.root / ".git"), "GIT_INDEX_FILE": str(project.root / ".git/index")}
     done = project.faber("worktree", "cleanup", "--json", env=env)
@@ -400,7 +398,7 @@ def test_a_record_without_auto_cleanup_is_removed_only_by_name(project: Project,
 # What is wrong with a worktree
 
 
-def test_a_folder_that_was_deleted_by_hand_is_reported_until_git_prunes_it(project: Project) -> None:
+def test_a_folder_deleted_by_hand_is_reported_until_pruned(project: Project) -> None:
     tree = start_in_worktree(project, "259")
     shutil.rmtree(tree.root)
     row = list_worktrees(project)["project-issue-259"]
@@ -412,7 +410,7 @@ def test_a_folder_that_was_deleted_by_hand_is_reported_until_git_prunes_it(proje
     assert records(project)[0]["status"] == "removed"
 
 
-def test_a_folder_that_was_moved_by_hand_is_found_again_after_a_repair(project: Project) -> None:
+def test_a_folder_moved_by_hand_is_found_after_repair(project: Project) -> None:
     tree = start_in_worktree(project, "259")
     tree.root.rename(tree.root.with_name("moved"))
     assert list_worktrees(project)["project-issue-259"]["problem"].startswith(

@@ -45,7 +45,7 @@ def at_once(trees: list[Project], recorded: str) -> None:
         assert answer_of(process, content).code == 0
 
 
-def test_three_workflows_run_side_by_side_and_nothing_of_one_is_in_another(project: Project) -> None:
+def test_three_workflows_in_parallel_share_nothing(project: Project) -> None:
     # A conflict: declined, then answered with w; the third by SPEC's own recipe.
     shown, code = project.on_terminal("run", "start", "--work-id", "259", answers=["n"])
     assert (code, shown.endswith("Workflow start cancelled. Use separate worktrees for concurrent workflows.\n")) == (

@@ -254,7 +254,7 @@ def lines_named(page: Path) -> set[int]:
     return {line for first, last in found for line in range(int(first), int(last or first) + 1)}
 
 
-def test_conformance_has_each_error_of_a_reconstitution_and_each_validation_of_a_reload() -> None:
+def test_conformance_has_each_reconstitution_error_and_reload_validation() -> None:
     assert {*range(422, 438)} <= lines_named(LINE_BY_LINE / "CONTEXT-RECONSTITUTION.md")
     assert {*range(612, 617)} <= lines_named(LINE_BY_LINE / "CONTEXT-RELOAD-PROTOCOL.md")
 

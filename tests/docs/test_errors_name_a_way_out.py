@@ -81,7 +81,7 @@ def test_a_damaged_ledger_comes_back_as_the_hint_says(tmp_path: Path, damaged: s
     project.assert_projected()
 
 
-def test_of_a_ledger_of_which_no_copy_is_whole_the_sessions_come_back_from_the_state(tmp_path: Path) -> None:
+def test_without_a_whole_ledger_sessions_come_from_the_state(tmp_path: Path) -> None:
     project = begun(tmp_path)
     events, history = project.events, project.history
     for path in (project.ledger_path, project.clones_log):
@@ -125,7 +125,7 @@ def test_several_active_runs_are_named_in_json(tmp_path: Path) -> None:
         assert hint == f"name one: `faber-ledger {command} RUN`"
 
 
-def test_a_refused_restore_makes_no_ledger_and_an_empty_ledger_counts_as_missing(tmp_path: Path) -> None:
+def test_a_refused_restore_makes_no_ledger(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "myproject")
     project.deliver("SessionStart.startup.print")
     project.ledger_path.unlink()
@@ -187,7 +187,7 @@ def test_a_field_that_is_not_text_is_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["state.json.backup", "state.backup.json"])
-def test_the_error_for_a_broken_state_names_the_existing_backup_and_the_command(tmp_path: Path, name: str) -> None:
+def test_a_broken_states_error_names_backup_and_command(tmp_path: Path, name: str) -> None:
     project = begun(tmp_path)
     project.run.joinpath("state.json.backup").rename(project.run / name)
     project.put_state("{")

@@ -60,9 +60,7 @@ def test_a_compaction_is_survived_with_the_commands_of_the_specification(project
     project.assert_projected()
 
 
-def test_a_run_goes_on_on_another_machine_with_the_commands_of_the_specification(
-    project: Project, tmp_path: Path
-) -> None:
+def test_the_specifications_commands_continue_a_run_elsewhere(project: Project, tmp_path: Path) -> None:
     """SPEC-00027, example 2."""
     project.said("prime-context", "--trigger", "session_start")
     finish_phases(project, "frame", "architect")

@@ -283,7 +283,7 @@ def test_the_documents_words_are_printed(text: Text, printed: Callable[[str], Pr
     assert is_repeated == (text.situation in FAILED_BESIDE_OTHERS and text.stream == "err")
 
 
-def test_the_question_is_repeated_until_the_answer_is_a_number_of_the_list(tmp_path: Path) -> None:
+def test_the_question_repeats_until_a_listed_number_comes(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "myproject", spec_state(), SPEC_RUN)
     two_runs(project)
     shown = on_terminal(project, ["7", "x", "1"], "session-load", "--content")

@@ -35,7 +35,7 @@ def test_what_may_write_runs_no_code_of_the_repository(path: Path) -> None:
 
 
 @each_workflow
-def test_no_step_has_a_secret_a_kept_credential_or_a_text_of_somebody_in_its_script(path: Path) -> None:
+def test_no_workflow_step_has_a_secret_or_foreign_text(path: Path) -> None:
     assert "secrets" not in path.read_text()
     for step in steps(path):
         assert "${{" not in step.get("run", "")

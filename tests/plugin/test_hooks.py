@@ -87,7 +87,7 @@ def test_a_removed_plugin_prints_nothing_where_no_run_is_left(project: Project, 
     assert not (project.root / ".fractary").exists()
 
 
-def test_without_the_program_a_start_says_what_to_do_in_a_project_of_faber(project: Project) -> None:
+def test_without_the_program_a_start_says_what_to_do(project: Project) -> None:
     (group,) = HOOKS["SessionStart"]
     (handler,) = group["hooks"]
     env = plugin_environment(project) | {"PATH": "/usr/bin:/bin"}

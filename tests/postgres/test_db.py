@@ -53,7 +53,7 @@ def test_an_upgrade_makes_the_schema_once(project: Project, database: Database) 
     assert data_of(db(project, database, "upgrade", "--json")) == {"before": NEWEST, "after": NEWEST}
 
 
-def test_a_login_that_is_made_again_under_a_members_name_is_another_one(project: Project, database: Database) -> None:
+def test_a_login_made_again_under_a_members_name_is_another(project: Project, database: Database) -> None:
     alice = database.login("alice")
     register(database, alice)
     names = "SELECT name FROM faber_ledger.projects()"
@@ -124,7 +124,7 @@ def test_the_owner_of_the_database_admits_to_any_project(project: Project, datab
     assert f'GRANT faber_ledger_member TO "{bob.role}";' in errors
 
 
-def test_without_a_server_or_with_a_password_in_the_option_it_is_wrong_usage(project: Project) -> None:
+def test_no_server_or_a_password_in_the_option_is_wrong_usage(project: Project) -> None:
     done = project.faber("db", "members", env={"FABER_LEDGER_URL": None})
     assert (done.returncode, "no server is named" in done.stderr) == (2, True)
     done = project.faber("db", "members", "--url", "postgresql://alice:hunter2@db/ledger")
@@ -177,9 +177,7 @@ def run_sql(database: Database, statement: str) -> None:
         connection.execute(statement.encode())
 
 
-def test_a_login_that_sees_no_project_is_told_so_and_whom_to_ask(
-    project: Project, database: Database, ann: Login
-) -> None:
+def test_a_login_without_a_project_learns_whom_to_ask(project: Project, database: Database, ann: Login) -> None:
     stranger = database.login("stranger")
     words: tuple[str, ...]
     said = f"the role {stranger.role} sees no project"

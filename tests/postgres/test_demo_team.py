@@ -38,7 +38,7 @@ def servers_in(place: Path) -> str:
 
 
 @pytest.mark.long(alone=True)
-def test_the_demo_of_a_team_shows_a_fleet_a_hit_and_a_resume_and_leaves_nothing(place: Path) -> None:
+def test_the_team_demo_shows_fleet_search_and_resume_and_leaves_nothing(place: Path) -> None:
     done = play(place)
     assert (done.returncode, done.stderr) == (0, "")
     said = " ".join(done.stdout.split())

@@ -36,9 +36,7 @@ def test_batches_of_any_size_have_the_same_events(team: Team, server: Server, mo
     assert max(batches) == 2
 
 
-def test_parents_of_many_megabytes_and_what_is_asked_for_again_come_in_batches(
-    team: Team, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_megabytes_of_parents_come_in_batches(team: Team, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a member pushes, no answer is larger than it is meant to be, but for one event."""
     longest, ids = 512 * 1024, [f"{FORGED[:-2]}{number:02d}" for number in range(12)]
     team.synced(team.clones[0])
@@ -56,7 +54,7 @@ def test_parents_of_many_megabytes_and_what_is_asked_for_again_come_in_batches(
     assert "and 2 more" in done.stderr
 
 
-def test_positions_without_an_end_are_followed_to_the_newest_that_was_asked_for(team: Team) -> None:
+def test_endless_positions_are_followed_to_the_newest_asked_for(team: Team) -> None:
     first, second, _ = team.clones
     team.synced(first)
     with team.database.connect() as connection:

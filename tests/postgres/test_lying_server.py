@@ -89,7 +89,7 @@ def test_a_lie_is_made_good_by_the_next_true_answer(team: Team, tmp_path: Path, 
     assert events_of(team, clone) == events_of(team, team.clones[0])
 
 
-def test_an_answer_that_is_too_short_is_made_good_by_the_next_true_one(team: Team) -> None:
+def test_the_next_true_answer_completes_one_that_was_too_short(team: Team) -> None:
     clone = team.clones[1]
     with lying(team.database, f"{events_with()} WHERE position <= 2", "events_after"):
         done = team.sync(clone, "--fetch", RUN)
@@ -108,7 +108,7 @@ def test_a_start_of_another_run_does_not_let_each_sync_fetch_everything(team: Te
         assert team.sync(clone, "--fetch").returncode == 0
 
 
-def test_a_run_of_which_nothing_was_true_comes_with_the_next_sync_of_all(team: Team, tmp_path: Path) -> None:
+def test_a_run_with_no_true_event_comes_with_the_next_sync(team: Team, tmp_path: Path) -> None:
     clone = fresh(team, tmp_path / "other")
     with lying(team.database, events_with(hash="sha256(hash)"), *EVENTS):
         for _ in range(2):

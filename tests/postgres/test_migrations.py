@@ -99,7 +99,7 @@ def test_a_superuser_upgrades(empty: Database) -> None:
     forget_roles(empty)
 
 
-def test_an_owner_who_may_create_roles_upgrades_and_keeps_no_right_of_the_keepers(empty: Database) -> None:
+def test_an_upgrading_owner_keeps_no_right_of_the_keepers(empty: Database) -> None:
     owner = owner_of(empty)
     empty.cluster.upgrade(empty.admin_url.set(username=owner.role, password=owner.password))
     member = empty.login(attributes="")
@@ -125,7 +125,7 @@ def test_an_owner_who_may_create_roles_upgrades_and_keeps_no_right_of_the_keeper
     forget_roles(empty)
 
 
-def test_an_owner_who_may_not_create_or_grant_the_roles_is_told_what_is_missing(empty: Database) -> None:
+def test_an_owner_without_the_roles_learns_what_is_missing(empty: Database) -> None:
     owner = owner_of(empty, "")
     url = empty.admin_url.set(username=owner.role, password=owner.password)
     with pytest.raises(psycopg.Error, match="permission denied to create role"):

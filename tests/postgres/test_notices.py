@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from support.postgres import Database
 
 
-def test_a_run_that_was_pushed_is_told_once_and_one_without_news_not_at_all(database: Database, tmp_path: Path) -> None:
+def test_only_a_pushed_run_is_notified_and_only_once(database: Database, tmp_path: Path) -> None:
     team = made_team(database, tmp_path)
     first, second, _ = team.clones
     fill(first, MOST_EVENTS)  # two batches

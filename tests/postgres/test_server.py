@@ -58,7 +58,7 @@ def test_a_role_without_the_right_is_told_which_role_it_lacks(database: Database
     assert "faber_ledger_member" in raised.value.hint
 
 
-def test_a_server_without_a_schema_or_with_an_older_one_names_the_upgrade(database: Database) -> None:
+def test_a_missing_or_older_schema_names_the_upgrade(database: Database) -> None:
     address = address_of(database.admin)
     with database.connect() as connection:
         connection.execute("UPDATE faber_ledger.alembic_version SET version_num = '0000'")
@@ -97,7 +97,7 @@ def test_a_server_that_hangs_is_given_up() -> None:
 
 
 @pytest.mark.long(alone=True)
-def test_a_server_that_works_for_long_is_not_given_up_nor_one_without_news(database: Database) -> None:
+def test_a_slow_or_quiet_server_is_not_given_up(database: Database) -> None:
     with open_server(address_of(database.admin), patience=1.0) as server:
         with server.transaction() as connection:
             # Something is heard in between, as from a long query.

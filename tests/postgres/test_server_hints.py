@@ -24,7 +24,7 @@ def test_a_sync_without_a_run_names_what_a_server_has(team: Team) -> None:
     assert "`faber-ledger sync --all` exchanges all runs" in done.stderr
 
 
-def test_a_run_that_is_not_here_may_be_on_a_server_that_was_not_asked(team: Team) -> None:
+def test_a_missing_run_may_be_on_a_server_not_asked(team: Team) -> None:
     first = team.clones[0]
     done = first.faber("run", "resume", "shop-nothere")
     assert done.returncode == 10
@@ -84,7 +84,7 @@ def configure(clone: Project, url: str) -> None:
     written.rename(place)
 
 
-def test_a_watch_says_once_that_the_server_is_lost_and_once_that_it_is_back(team: Team) -> None:
+def test_a_watch_says_once_that_the_server_is_lost_or_back(team: Team) -> None:
     first, deaf = team.clones[0], Deaf()
     configure(first, team.url)
     with Watching(first, None, "sync", "--watch", "1", PGGSSENCMODE="disable") as watching:

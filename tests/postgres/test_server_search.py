@@ -62,7 +62,7 @@ def test_local_asks_no_server_and_without_one_none_is_asked(project: Project, da
     assert nowhere["hint"].startswith("`--local` searches the runs of this clone")
 
 
-def test_nothing_of_a_project_is_found_by_a_role_that_does_not_see_it(project: Project, database: Database) -> None:
+def test_a_role_finds_nothing_in_a_project_it_cannot_see(project: Project, database: Database) -> None:
     member, stranger = database.login(), database.login()
     put_project(database, member, project)
     register(database, stranger, SECOND, "other")

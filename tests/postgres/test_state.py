@@ -169,7 +169,7 @@ def test_a_broken_state_is_named_and_its_events_are_pushed(team: Team) -> None:
     assert len(team.rows()) == len(first.events)
 
 
-def test_a_link_in_the_place_of_a_state_is_neither_followed_nor_replaced(team: Team, tmp_path: Path) -> None:
+def test_a_link_instead_of_a_state_is_neither_followed_nor_replaced(team: Team, tmp_path: Path) -> None:
     first, second, _ = team.clones
     team.synced(first)
     before = second.state_path.read_bytes()

@@ -44,7 +44,7 @@ def leave_end_waiting(clone: Project) -> None:
     assert clone.current is not None
 
 
-def test_a_sync_that_leaves_a_delivery_waiting_says_so_and_ends_with_1(team: Team) -> None:
+def test_a_sync_that_leaves_a_delivery_waiting_ends_with_1(team: Team) -> None:
     first = team.clones[0]
     team.synced(first)
     leave_end_waiting(first)
@@ -100,7 +100,7 @@ def test_what_git_and_the_server_both_bring_is_there_once(team: Team) -> None:
     assert len(team.rows()) == len(first.events)
 
 
-def test_a_project_without_an_id_and_a_command_without_a_server_say_what_to_do(team: Team, tmp_path: Path) -> None:
+def test_a_missing_project_id_or_server_says_what_to_do(team: Team, tmp_path: Path) -> None:
     done = team.clones[0].faber("sync")
     assert done.returncode == 2
     assert "no server is named" in done.stderr
@@ -132,7 +132,7 @@ def test_a_redaction_reaches_the_server_at_once_and_every_clone_that_syncs(team:
     assert team.export(second) == team.export(first) == team.export(third)
 
 
-def test_a_redaction_made_while_the_server_is_away_stands_here_and_is_sent_later(team: Team) -> None:
+def test_a_redaction_without_the_server_holds_and_is_sent_later(team: Team) -> None:
     first, second, _ = team.clones
     assert first.faber("note", "add", "the word is hunter-0001").returncode == 0
     team.synced(first)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 CLIENTS = 8
 
 
-def test_a_client_that_is_killed_while_it_fetches_takes_in_all_or_nothing_and_goes_on(team: Team) -> None:
+def test_a_client_killed_while_it_fetches_has_all_or_nothing(team: Team) -> None:
     first, second, _ = team.clones
     fill(first, 100)
     team.sync(first)
@@ -78,7 +78,7 @@ def test_a_wrong_password_is_refused_and_is_nowhere(team: Team, tmp_path: Path) 
     assert files_with(tmp_path, team.login.password) == []
 
 
-def test_a_server_that_is_not_there_and_one_that_never_answers_leave_local_work_alone(team: Team) -> None:
+def test_an_absent_or_silent_server_leaves_local_work_alone(team: Team) -> None:
     first = team.clones[0]
     before = first.ledger_path.read_bytes()
     with socket.create_server(("127.0.0.1", 0)) as mute, socket.socket() as unused:
@@ -129,7 +129,7 @@ def test_an_interrupt_ends_a_watch_and_what_was_recorded_meanwhile_is_sent(team:
     assert os.path.isdir(first.root)
 
 
-def test_a_server_that_was_set_back_to_a_backup_gets_again_what_it_lost(team: Team) -> None:
+def test_a_server_restored_from_a_backup_gets_what_it_lost(team: Team) -> None:
     first, second, _ = team.clones
     team.synced(first)
     kept = len(team.rows())

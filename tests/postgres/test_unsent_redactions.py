@@ -44,7 +44,7 @@ def test_where_no_server_is_named_the_command_that_sends_it_is(team: Team) -> No
     assert WORD not in str(team.rows())
 
 
-def test_a_run_that_only_came_from_the_server_is_known_to_be_there(team: Team) -> None:
+def test_a_run_from_the_server_is_known_to_be_there(team: Team) -> None:
     first, second, _ = team.clones
     name = note(first)
     team.synced(first)

@@ -39,7 +39,7 @@ def configure(project: Project, url: str) -> None:
 
 
 @pytest.mark.parametrize("rest", AMBIGUOUS)
-def test_a_url_that_can_be_read_in_two_ways_is_refused_and_not_repeated(project: Project, rest: str) -> None:
+def test_an_ambiguous_url_is_refused_and_not_repeated(project: Project, rest: str) -> None:
     url = f"postgresql://{rest}"
     configure(project, url)
     fleet = project.faber("fleet")

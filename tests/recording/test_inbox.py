@@ -109,9 +109,7 @@ def test_a_hook_that_lives_keeps_its_delivery_to_itself(project: Project) -> Non
 
 
 @pytest.mark.parametrize("is_appended", [False, True], ids=["before its append", "after it"])
-def test_the_second_of_two_hooks_answers_in_the_session_of_the_first_that_was_killed(
-    project: Project, is_appended: bool
-) -> None:
+def test_a_hook_continues_the_session_of_one_that_was_killed(project: Project, is_appended: bool) -> None:
     project.deliver(START, client="before")
     (path,) = refused(project, START, client="one", pid="1")
     content = json.dumps({**json.loads(path.read_text()), "loads": None})

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from generate_schemas import FOLDER, main, schemas, stale_files
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel, ValidationError
 from support.sample_log import every_type
@@ -17,7 +18,6 @@ from support.strict_events import check_event
 from faber_ledger.context.artifact import COMMAND_TYPES
 from faber_ledger.ledger import event_types
 from faber_ledger.schemas.documents import CommandType, HookDelivery, State, Workflow
-from faber_ledger.schemas.generate import FOLDER, main, schemas, stale_files
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 DELIVERIES = sorted((FIXTURES / "hook-payloads").glob("*.json"))

@@ -20,7 +20,6 @@ READERS = {
     "faber_ledger.ledger.log",
     "faber_ledger.ledger.verify",
     "faber_ledger.projections.fold",
-    "faber_ledger.schemas.generate",
 }
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from generate_schemas import EVENT
 from pydantic import ValidationError
-
-from faber_ledger.schemas.generate import EVENT
 
 
 def check_event(event: Any) -> list[str]:

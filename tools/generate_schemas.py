@@ -1,4 +1,4 @@
-"""Write the JSON Schemas from the models: `python -m faber_ledger.schemas.generate [--check]`."""
+"""Write the JSON Schemas from the models: `python tools/generate_schemas.py [--check]`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from faber_ledger.schemas.documents import HookDelivery, State, Workflow, Worktr
 EVENT: TypeAdapter[Event] = TypeAdapter(
     Annotated[Event, Field(discriminator="type")], config=ConfigDict(strict=True, extra="forbid")
 )
-FOLDER = Path(__file__).resolve().parent / "json"
+FOLDER = Path(__file__).resolve().parent.parent / "schemas" / "json"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
     stale = stale_files()
     if arguments == ["--check"]:
         for name in stale:
-            sys.stderr.write(f"schemas/json/{name} is stale: run `python -m faber_ledger.schemas.generate`\n")
+            sys.stderr.write(f"schemas/json/{name} is stale: run `python tools/generate_schemas.py`\n")
         return 1 if stale else 0
     for name in stale:
         (FOLDER / name).write_text(text_of(schemas()[name]), encoding="utf-8")
