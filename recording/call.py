@@ -143,8 +143,12 @@ class Call:
         return value if isinstance(value, str) else ""
 
     def transcript(self) -> str | None:
-        """Return the path of the conversation, which shows whether the client works; None if it is not known."""
-        return self.text("transcript_path")
+        """Return the path of the conversation, which shows whether the client works; None if it is not known.
+
+        The client names the file after its session, so the path holds nothing else.
+        """
+        path = self.text("transcript_path")
+        return path if path is not None and path.endswith(f"/{self.client}.jsonl") else None
 
     def heard_at(self) -> float | None:
         """Return when the client went on last, if this is an end that may come long after; else None."""

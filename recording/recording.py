@@ -332,6 +332,14 @@ def drain_waiting(run: Run, at: float, *, warn: Callable[[str], None]) -> None:
             pass  # opening a recording records them
 
 
+def record_waiting(run: Run, at: float, *, warn: Callable[[str], None]) -> None:
+    """Record a run's waiting deliveries before its log is sent; warn if that fails: it is sent as it is."""
+    try:
+        drain_waiting(run, at, warn=warn)
+    except (LedgerError, sqlite3.Error, OSError, RecursionError) as error:
+        warn(f"{run.run_id}: what waits cannot be recorded: {error}")
+
+
 def record_before_projecting(run: Run, at: float, *, warn: Callable[[str], None]) -> None:
     """Record what waits, and adopt the sessions that another tool wrote; raises what `Recording` raises.
 

@@ -44,7 +44,7 @@ from faber_ledger.ledger.disk import RunLock
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.projections.fold import fold
 from faber_ledger.recording.inbox import list_waiting
-from faber_ledger.recording.recording import drain_waiting
+from faber_ledger.recording.recording import record_waiting
 from faber_ledger.recording.server_state import content_of
 from faber_ledger.runs.carry import LOCK
 from faber_ledger.runs.clone import lock_run, make_below
@@ -176,7 +176,7 @@ def exchange_refs(
         try:
             on_begin()
             for one in found.values() if sends else ():
-                record_waiting(one.run, warn)
+                record_waiting(one.run, now(), warn=warn)
                 one.waiting = len(list_waiting(one.run))
             left = dict(found)
             for _ in range(ROUNDS):
@@ -205,15 +205,6 @@ def unavailable(remote: Remote, error: GitFailed) -> ServerUnavailable:
     return ServerUnavailable(f"the exchange with {remote.name} failed: {error.message}", hint=error.hint)
 
 
-def record_waiting(run: Run, warn: Warn) -> None:
-    """Record the deliveries that wait, so that they are sent, too; warn if that fails: the log is sent as it is."""
-    try:
-        if list_waiting(run):
-            drain_waiting(run, now(), warn=warn)
-    except (LedgerError, sqlite3.Error, OSError, RecursionError) as error:
-        warn(f"{run.run_id}: what waits cannot be recorded: {error}")
-
-
 def _note_problem(failed: Iterable[Carried], remote: Remote, message: str) -> None:
     """Note why runs were not sent, for the next start and for `status`."""
     for one in failed:
@@ -222,9 +213,6 @@ def _note_problem(failed: Iterable[Carried], remote: Remote, message: str) -> No
             sent.problem, sent.hint = (message, "") if message else (one.why or "", one.hint or "")
             with suppress(OSError):  # the note that is there says what must last
                 sent.save()
-
-
-# What comes
 
 
 def _absorb_all(remote: Remote, runs: dict[str, Carried], there: dict[str, str], warn: Warn) -> dict[str, Carried]:
@@ -274,9 +262,6 @@ def _fetch(remote: Remote, runs: dict[str, Carried], names: list[str]) -> list[s
         except GitFailed as error:
             runs[name].fail(error)
     return fetched
-
-
-# What goes
 
 
 class Prepared(NamedTuple):

@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
-from faber_ledger.cli.sync.carried import record_waiting
 from faber_ledger.cli.sync.intake import Progress, Taken, take_new
 from faber_ledger.cli.sync.ref_intake import Warn
 from faber_ledger.cli.sync.versions import time_of
@@ -18,6 +17,7 @@ from faber_ledger.cli.ui.progress import progress_bars
 from faber_ledger.cli.ui.server import pick_server_run, server_address
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.files.text import escape
+from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable
 from faber_ledger.ledger.encoding import ROW, sha256, split_hashes
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, UnionConflict
@@ -40,6 +40,7 @@ from faber_ledger.postgres.project import Remote, find_project, list_members, ne
 from faber_ledger.postgres.server import open_server, tell_readers
 from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.recording.insertion import write_blocks
+from faber_ledger.recording.recording import record_waiting
 from faber_ledger.recording.server_state import content_of, write_missing_state
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.kept import run_here
@@ -88,7 +89,7 @@ def exchange_run(
     if fetches:
         taken = take_new(remote, run, note, warn, progress)
     if pushes:
-        record_waiting(run, warn)
+        record_waiting(run, now(), warn=warn)
     if not lacks_ledger(run):
         if pushes:
             pushed = _push(remote, run, note, progress)

@@ -210,7 +210,7 @@ def test_a_file_instead_of_the_clones_folder_is_named(patient: Patient, kind: st
     assert (found["what"], found["hint"]) == (f"{what}: nothing is recorded", do)
 
 
-def test_a_setting_that_is_misspelt_is_named_with_the_one_that_is_near(patient: Patient) -> None:
+def test_a_misspelt_setting_is_named_with_a_near_one(patient: Patient) -> None:
     patient.write(".fractary/faber/ledger.json", json.dumps({"packet_buget": 3000, "project": "mine", "$schema": "x"}))
     path = Path(patient.environment()["XDG_CONFIG_HOME"], "faber-ledger/config.json")
     path.parent.mkdir(parents=True)

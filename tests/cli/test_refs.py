@@ -377,7 +377,7 @@ def test_a_run_that_is_only_at_the_remote_comes_by_name(one: CarriedClone) -> No
     two.sync("shop-1", code=13)
 
 
-def test_a_work_items_run_at_the_remote_is_found_beside_a_finished_one(one: CarriedClone) -> None:
+def test_a_work_items_remote_run_is_found_beside_a_finished_one(one: CarriedClone) -> None:
     one.add_run("shop-1")
     one.sync()
     two = one.second("two")
@@ -395,7 +395,7 @@ def test_status_says_what_is_on_the_way(one: CarriedClone) -> None:
     assert "events not sent to origin" in one.faber("status").stdout
 
 
-def test_a_work_item_that_only_the_remote_has_is_resumed_with_its_branch(one: CarriedClone) -> None:
+def test_a_remote_work_item_is_resumed_with_its_branch(one: CarriedClone) -> None:
     one.add_run("shop-1", branch="feature/7")
     one.sync()
     two = one.second("two")

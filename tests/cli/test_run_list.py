@@ -148,7 +148,7 @@ def test_filters_of_state_and_time(many: Project, options: list[str], found: lis
 
 def test_a_client_here_is_working_idle_or_not_known(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "project")
-    talk = tmp_path / "talk.jsonl"
+    talk = tmp_path / "d728d1ee-fc6f-4389-bb53-b19ace886fe5.jsonl"  # the name that its client gives it
     talk.write_text("")
 
     def shown(pid: str | None, quiet: float, **env: str) -> tuple[str, str | None]:

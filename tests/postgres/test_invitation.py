@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from support.project import RUN
 
 if TYPE_CHECKING:
     import subprocess
@@ -47,7 +48,7 @@ def test_an_invitation_leads_to_the_fleet_in_one_command(newcomer: Newcomer, tea
     newcomer.passwords.chmod(0o600)
     done = newcomer.join()
     assert done.returncode == 0, done.stderr
-    assert "dev-machine-1" in done.stdout.splitlines()[-1]
+    assert done.stdout.splitlines()[-1].startswith(RUN)
     config = json.loads(
         (Path(newcomer.clone.environment()["XDG_CONFIG_HOME"]) / "faber-ledger/config.json").read_text()
     )

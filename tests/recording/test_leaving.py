@@ -61,7 +61,7 @@ def test_what_is_locked_is_left_at_the_next_delivery(first: Project, delivery: s
     assert first.state["sessions"]["current_session_id"] is None
 
 
-def test_a_load_that_meets_a_lock_leaves_the_rest_to_the_next_delivery(first: Project) -> None:
+def test_a_load_that_meets_a_lock_leaves_the_rest(first: Project) -> None:
     second = faber_starts(first, "second")
     with first.lock_path.open("r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
