@@ -15,7 +15,6 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import progress
 from faber_ledger.runs.active import Here
 from faber_ledger.runs.git import REMOTES, commit_of, default_ref, is_git_at_work, named_commit, work_tree_of
-from faber_ledger.runs.git_query import index_of
 from faber_ledger.runs.run import CARRY, CONSENT, PROJECT_FILE, REFS, TREE, clone_folder
 from faber_ledger.runs.seen import NEWER, TreeNote, shape_of
 
@@ -55,7 +54,7 @@ def why_not_published(
     tree = work_tree_of(run.root)
     if tree is None:
         return None
-    is_commit = index_of(tree.top, tree.own) is not None
+    is_commit = _is_in_commit(tree)
     command = stopped_command(tree)
     if command is not None and not (is_commit and command in ENDED_BY_COMMIT):
         return f"git {command} has stopped here"
@@ -69,6 +68,15 @@ def why_not_published(
         return "the run is finished, and its ledger is committed"
     is_on_default = here.branch is not None and here.branch == here.default  # there git pull brings what is merged
     return "the run is merged" if not is_on_default and _is_merged(run, tree, note) else None
+
+
+def _is_in_commit(tree: WorkTree) -> bool:
+    """Return whether git commits in a work tree now, and has called a hook for that."""
+    if "GIT_INDEX_FILE" not in os.environ:
+        return False
+    from faber_ledger.runs.git_query import index_of  # most hooks are not git's
+
+    return index_of(tree.top, tree.own) is not None
 
 
 def is_finished_in_head(run: Run) -> bool:
