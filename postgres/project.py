@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -286,10 +286,11 @@ def invite(server: Server, project: str, role: str, *, as_admin: bool) -> str:
     return code
 
 
-def accept(address: Address, code: str) -> tuple[list[str], str]:
-    """Accept the invitation of the address's login; return the projects that it sees by it, and its new password.
+def accept(address: Address, code: str, save: Callable[[str], None]) -> list[str]:
+    """Accept the invitation of the address's login; return the projects that it sees by it.
 
-    Raises ServerUnavailable where the code is not the login's password, and ServerRefused where no invitation waits.
+    `save` keeps the login's new password, before the server takes it. Raises what it raises, ServerUnavailable where
+    the code is not the login's password, and ServerRefused where no invitation waits.
     """
     password = secrets.token_urlsafe(24)
     with_code = Address(address.parameters | {"password": code})
@@ -302,7 +303,8 @@ def accept(address: Address, code: str) -> tuple[list[str], str]:
                 hint="ask for another one",
             )
         connection.execute(_statement(connection, "ALTER ROLE {} PASSWORD {}", server.role, password))
-    return projects, password
+        save(password)
+    return projects
 
 
 def _statement(connection: Connection, template: str, role: str, password: str) -> sql.Composed:

@@ -65,14 +65,14 @@ class RedactionResult(NamedTuple):
 def plan_redaction(log: Log, name: str, reason: str | None, writer: str) -> RedactionPlan:
     """Plan the redaction of one event of a log by a writer; raises UsageFailed for what cannot be redacted.
 
-    Somebody else's redaction of an event is no reason not to record the one of its own writer, which he alone undoes.
+    Somebody else's redaction of the event is no reason not to record one: the server asks whose it is.
     """
     (row,) = rows_named(log, name)
     kind = row[TYPE]
     if kind in KINDS:
         raise UsageFailed(f"an {kind} cannot be redacted", hint="redact the event that it names, or undo that")
     known = effective_redactions(log.connection).get(name)
-    if known is not None and (known.writer == writer or row[WRITER] != writer):
+    if known is not None and known.writer == writer:
         return RedactionPlan(name, kind, None, set())
     texts = texts_of(loads(row[PAYLOAD])) if row[PAYLOAD] is not None else set()
     reason = mask_text(reason) if reason else None

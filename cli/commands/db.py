@@ -92,7 +92,7 @@ def invite_login(name: str, admin: bool, url: str | None, as_json: bool) -> None
         code = projects.invite(server, project := project_id(find_root(os.getcwd())), name, as_admin=admin)
     theirs = Address({**address.parameters, "user": name})
     data = {"project": project, "role": name, "admin": admin, "code": code, "url": str(theirs)}
-    lines = [f"{code}", f"  is {name}'s code, good once and for 24 hours; in a clone of the project it is asked for by"]
+    lines = [f"{code}", f"  is {name}'s code, good once and for 24 hours. In a clone of the project {name} runs:"]
     show(data, [*lines, f"  faber-ledger team join '{theirs}'"], as_json=as_json)
 
 

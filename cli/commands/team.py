@@ -19,7 +19,7 @@ from faber_ledger.runs.carry import PROGRAM
 from faber_ledger.runs.run import find_root
 from faber_ledger.runs.settings import project_id, user_config_path
 
-DEFAULTS = {"host": "localhost", "port": "5432", "dbname": "*", "user": "*"}  # of a line in ~/.pgpass
+DEFAULTS = {"host": "localhost", "port": "5432", "dbname": "*", "user": ""}  # of a line in ~/.pgpass
 
 
 @click.group()
@@ -43,10 +43,10 @@ def join(url: str, as_json: bool) -> None:
     """
     root = find_root(os.getcwd())
     project, address = project_id(root), server_address(url)
+    if "user" not in address.parameters:
+        raise click.UsageError("the URL names no login: postgresql://LOGIN@HOST/DATABASE")
     code = click.prompt("code", hide_input=True, err=True) if sys.stdin.isatty() else sys.stdin.readline().strip()
-    projects, password = accept(address, code)
-    passwords = _passwords(address, password)
-    _write_private([passwords])  # first: without it the login is lost
+    projects = accept(address, code, lambda password: _write_private([_passwords(address, password)]))
     if project not in projects:
         raise ServerRefused(
             f"the invitation is to project {projects[0]}, and this is {project}", hint="join in a clone of it"
@@ -54,7 +54,7 @@ def join(url: str, as_json: bool) -> None:
     with open_server(address) as server:
         admins = [one.role for one in list_members(server, project) if one.is_admin]
     _write_private([_configuration(url, admins)])
-    say(f"joined: the password is in {passwords.path}, URL and admins ({', '.join(admins)}) in {user_config_path()}")
+    say(f"joined: the password is in {_password_path()}, URL and admins ({', '.join(admins)}) in {user_config_path()}")
     show_fleet = ["fleet", "--json"] if as_json else ["fleet"]
     for words in (["init", "--git-only"], ["sync", "--all", "--fetch", "--yes"], show_fleet):
         _run(root, words)
@@ -70,9 +70,13 @@ def _run(root: str, words: list[str]) -> None:
         raise LedgerError("the invitation is accepted, and a step after it failed", hint=hint)
 
 
+def _password_path() -> str:
+    return os.environ.get("PGPASSFILE") or os.path.join(os.path.expanduser("~"), ".pgpass")
+
+
 def _passwords(address: Address, password: str) -> FileChange:
     """Return the change of ~/.pgpass by which libpq finds a login's password."""
-    path = os.environ.get("PGPASSFILE") or os.path.join(os.path.expanduser("~"), ".pgpass")
+    path = _password_path()
     words = [address.parameters.get(name, DEFAULTS[name]) for name in DEFAULTS]
     line = ":".join([word.replace("\\", "\\\\").replace(":", "\\:") for word in [*words, password]])
     before = read_file(path)
@@ -89,7 +93,7 @@ def _configuration(url: str, admins: list[str]) -> FileChange:
         known = json.loads(before or "{}")
         known |= {"url": url, "admins": sorted({*known.get("admins", []), *admins})}
     except (ValueError, TypeError, AttributeError) as error:
-        raise LedgerError(f"{path} is not as this program writes it", hint=f'mend it, with "url": "{url}"') from error
+        raise LedgerError(f"{path} is not as this program writes it", hint=f'correct it: "url" is "{url}"') from error
     return FileChange(path, before, json.dumps(known, indent=2).encode() + b"\n")
 
 

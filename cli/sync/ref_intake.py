@@ -169,7 +169,7 @@ def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], remote: str, warn:
             sent.note_shared(others)
         elif not run.is_kept and is_tracked(run.state_path) is not False:
             sent.here.seen = sent.commit
-            if time_of(theirs) >= time_of(ours):
+            if time_of(theirs) > time_of(ours):
                 warn(f"{run.run_id}: the state at {remote} is newer ({words}) than the one here, which git tracks")
         elif not _is_unchanged(run, sent, STATE, found, sent.here.digest):
             return _merge_state(run, sent, ours, theirs, warn)

@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.project import RUN, Project
+from support.server_rows import put
+from support.team_server import with_hash
+
+from faber_ledger.ledger.encoding import COLUMNS, canonical
 
 if TYPE_CHECKING:
     import subprocess
@@ -121,3 +125,36 @@ def test_a_first_exchange_names_the_admins_and_stops_for_unknown_ones(two: Two) 
     assert (done.returncode, f"whose admins are {admins}\n" in done.stderr) == (0, True)
     assert two.run(two.fresh, two.ben, "sync").stderr == ""
     assert RUN in {row["run_id"] for row in two.team.rows()}
+
+
+def test_an_undo_counts_for_the_redactions_before_it(two: Two) -> None:
+    for words in (("--yes",), ("--undo",), ("--yes",)):
+        if words == ("--undo",):
+            assert two.as_ann("db", "restore", two.note).returncode == 0
+        assert two.as_ann("redact", two.note, *words).returncode == 0
+    assert not two.is_on_server()
+    assert two.run(two.fresh, two.ann, "sync").returncode == 0  # which sends the whole log again
+    assert not two.is_on_server()
+
+
+@pytest.mark.parametrize("writer", ["e" * 32, None])
+def test_a_redaction_that_another_login_brings_removes_nothing(two: Two, writer: str | None) -> None:
+    said = {"event_id": two.note, "reason": None}
+    forged = two.team.forged(two.of_ann, type="event_redacted", payload=canonical(said))
+    forged = with_hash({**forged, "writer": writer or two.of_ann.events[0]["writer"]})
+    with two.team.database.connect(two.ben) as connection:
+        put(connection, two.team.project, tuple(forged[name] for name in COLUMNS), run_id=RUN)
+    assert two.as_ann("sync").returncode == 0
+    assert two.as_ann("sync").returncode == 0
+    assert two.is_on_server()
+
+
+def test_who_is_expelled_joins_by_no_invitation(two: Two) -> None:
+    name = two.team.database.cluster.new_name("dan")
+    two.team.database.roles.append(name)
+    admin = {"FABER_LEDGER_URL": two.team.database.admin}
+    code = json.loads(two.of_ann.faber("db", "invite", name, "--admin", "--json", env=admin).stdout)["data"]["code"]
+    assert two.as_ann("db", "expel", name).returncode == 0
+    url = two.team.database.admin_url.set(username=name).render_as_string()
+    done = two.fresh.faber("team", "join", url, input=f"{code}\n", stdin=None)
+    assert (done.returncode, "no invitation waits" in done.stderr) == (14, True), done.stderr

@@ -12,6 +12,8 @@ from support.project import Project
 from support.searching import NOTE, add_run, project_to_search, search
 from support.sizes import few
 
+from faber_ledger.ledger.log import Log
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -81,7 +83,11 @@ def test_a_redacted_event_is_never_found_nor_the_states_of_its_run(project: Proj
     assert [len(group["hits"]) for group in asked(project, url, "search", "gateway")["runs"]] == [2, 1]
     event = asked(project, url, "search", '"up again"')["runs"][0]["hits"][0]["event_id"]
     assert project.faber("redact", event, "--run", "newer", "--yes").returncode == 0
-    (project.root / ".fractary/runs/newer/state.json").unlink()
+    run = project.root / ".fractary/runs/newer"
+    with Log.read(str(run / "ledger.db")) as log, database.connect(member) as connection:
+        for (writer,) in log.connection.execute("SELECT DISTINCT writer FROM event"):
+            connection.execute("SELECT faber_ledger.claim_clone(%s, %s)", (FIRST, writer))
+    (run / "state.json").unlink()
     put_run(database, member, project, "newer")
     assert [group["run_id"] for group in asked(project, url, "search", "gateway")["runs"]] == ["older"]
 

@@ -6,9 +6,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from support.project import RUN
-from support.team_server import FORGED, Team, fresh, start_of
+from support.team_server import FORGED, Team, fresh, start_of, with_hash
 
-from faber_ledger.ledger.encoding import canonical, compute_hash
+from faber_ledger.ledger.encoding import canonical
 from faber_ledger.runs.run import is_run_id, is_taken
 
 if TYPE_CHECKING:
@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 
 
 CHILD = "01KE0000000000000000000002"
-
-
-def with_hash(row: dict[str, Any]) -> dict[str, Any]:
-    return {**row, "hash": compute_hash(tuple(row.values()))}
 
 
 def hostile_rows(team: Team) -> dict[str, dict[str, Any]]:

@@ -171,12 +171,6 @@ def _written_over(patient: Patient) -> None:
     patient.deliver("PreCompact.auto.print")
 
 
-def _nothing_recorded(patient: Patient) -> None:
-    patient.change_state(status="completed")
-    patient.deliver("SessionStart.startup.print")
-    patient.change_state(status="in_progress")
-
-
 def _a_warning(patient: Patient) -> None:
     artifact = {"id": "odd", "type": "markdown", "path": "odd.md", "condition": "odd +"}
     patient.write(WORKFLOW, json.dumps({"critical_artifacts": {"conditional_load": [artifact]}}))
@@ -347,7 +341,6 @@ FAULTS = {
     "1 delivery that waited": ("hooks.log", "note", _a_delivery_waited),
     "a failure": ("hooks.log", "warning", _a_failure),
     "written over": ("hooks.log", "note", _written_over),
-    "nothing recorded": ("hooks.log", "note", _nothing_recorded),
     "a warning": ("hooks.log", "note", _a_warning),
     "twice delivered": ("hooks.once", "note", _twice_delivered),
     "1 delivery waiting": ("hooks.waiting", "warning", _a_delivery_waits),

@@ -31,6 +31,7 @@ from psycopg import sql
 from sqlalchemy.engine import URL, make_url
 
 from faber_ledger.migrations.upgrade import upgrade_server
+from support.sample_log import WRITER
 from support.users import give_away
 
 if TYPE_CHECKING:
@@ -276,9 +277,11 @@ class Database:
         return made
 
     def add_project(self, project: str, login: Login, name: str = "app") -> None:
-        """Make a project, with a login as its admin."""
+        """Make a project, with a login as its admin, whose clone has written the events of `server_rows`."""
         with self.connect() as connection:
             connection.execute("SELECT faber_ledger.add_project(%s, %s, %s)", (project, name, login.role))
+        with self.connect(login) as connection:
+            connection.execute("SELECT faber_ledger.claim_clone(%s, %s)", (project, WRITER))
 
     @contextmanager
     def connect(self, login: Login | None = None, **options: Any) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:

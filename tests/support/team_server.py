@@ -122,6 +122,10 @@ def start_of(run_id: str, name: str = FORGED, **changes: Any) -> dict[str, Any]:
     return {**dict(zip(COLUMNS, (*row, compute_hash((*row, None))), strict=True)), **changes}
 
 
+def with_hash(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "hash": compute_hash(tuple(row.values()))}
+
+
 def fresh(team: Team, folder: Path) -> Project:
     """Make the project on another machine, which has none of the team's runs."""
     project = Project.made(folder, run_id="another-run")

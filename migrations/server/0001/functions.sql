@@ -134,6 +134,8 @@ BEGIN
   IF NOT (leaver = session_user OR faber_ledger.is_project_admin(wanted) OR faber_ledger.is_owner()) THEN
     RAISE insufficient_privilege USING MESSAGE = format('%s is not an admin of this project', session_user);
   END IF;
+  DELETE FROM faber_ledger.invitation
+    WHERE project = wanted AND role_oid = (SELECT oid FROM pg_catalog.pg_roles WHERE rolname = leaver);
   DELETE FROM faber_ledger.member WHERE project = wanted AND role = leaver;
   RETURN FOUND;
 END
@@ -162,8 +164,9 @@ EXCEPTION WHEN OTHERS THEN
 END
 $$;
 
--- Note the redactions and undos among these events of a run that the login's clones wrote, or, if the login is an admin,
--- nobody's; then remove what is due. What the login may not remove or put back stays as it is.
+-- Note the redactions and undos among these events of a run that a clone of the login wrote, and that nobody else brought
+-- in its name; then remove what is due. What the login may not remove or put back stays as it is. An undo counts for the
+-- redactions before it.
 CREATE FUNCTION faber_ledger.apply_redactions(of_project text, of_run text, arrived text[]) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
 DECLARE
@@ -172,9 +175,9 @@ DECLARE
   one record;
 BEGIN
   FOR one IN
-    SELECT id, type, faber_ledger.redacted_by(id, payload) AS target FROM faber_ledger.event
+    SELECT id, seq, type, faber_ledger.redacted_by(id, payload) AS target FROM faber_ledger.event
     WHERE project = of_project AND run_id = of_run AND id = ANY (arrived) AND type IN ('event_redacted', 'redaction_undone')
-      AND coalesce(faber_ledger.clone_of(of_project, writer) = me, am_admin)
+      AND pushed_by = session_user AND faber_ledger.clone_of(of_project, writer) = me
     ORDER BY seq, id
   LOOP
     IF one.type = 'event_redacted' AND one.target IS NOT NULL THEN
@@ -184,7 +187,7 @@ BEGIN
       SELECT faber_ledger.clone_of(of_project, writer) FROM faber_ledger.event
       WHERE project = of_project AND run_id = of_run AND id = one.target
     ) THEN
-      PERFORM faber_ledger.put_back(of_project, of_run, one.target);
+      PERFORM faber_ledger.put_back(of_project, of_run, one.target, one.seq, one.id);
     END IF;
   END LOOP;
   WITH due AS (
@@ -204,7 +207,6 @@ BEGIN
   IF FOUND THEN -- the run's state may show what was removed
     DELETE FROM faber_ledger.state WHERE project = of_project AND run_id = of_run;
   END IF;
-  DELETE FROM faber_ledger.removed WHERE removed_at < now() - interval '30 days';
 END
 $$;
 
@@ -214,12 +216,17 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, faber_ledger,
   SELECT role_oid FROM faber_ledger.clone WHERE project = of_project AND writer = its_writer
 $$;
 
--- Put a removed payload back for good; whether there was one.
-CREATE FUNCTION faber_ledger.put_back(of_project text, of_run text, of_event text) RETURNS boolean
+-- Put a removed payload back, and let no redaction before a place in the run's order remove it again; whether there was
+-- one.
+CREATE FUNCTION faber_ledger.put_back(of_project text, of_run text, of_event text, at_seq bigint, at_id text)
+RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
 BEGIN
   UPDATE faber_ledger.redaction SET is_undone = true
-    WHERE project = of_project AND run_id = of_run AND event_id = of_event;
+    FROM faber_ledger.event
+    WHERE redaction.project = of_project AND redaction.run_id = of_run AND event_id = of_event
+      AND event.project = of_project AND event.run_id = of_run AND event.id = by_event
+      AND (event.seq, event.id) < (at_seq, at_id);
   UPDATE faber_ledger.event SET salt = removed.salt, payload = removed.payload, payload_hash = NULL
     FROM faber_ledger.removed
     WHERE event.project = of_project AND event.run_id = of_run AND event.id = of_event AND event.payload IS NULL

@@ -120,15 +120,17 @@ DECLARE
   last bigint;
   owner text;
   bringer text;
+  started text;
 BEGIN
   PERFORM faber_ledger.require_member(of_project);
   PERFORM FROM faber_ledger.project WHERE id = of_project FOR NO KEY UPDATE;
-  SELECT coalesce(clone.role, event.writer), event.pushed_by INTO owner, bringer
+  DELETE FROM faber_ledger.removed WHERE removed_at < now() - interval '30 days';
+  SELECT coalesce(clone.role, event.writer), event.pushed_by, event.id INTO owner, bringer, started
     FROM faber_ledger.event LEFT JOIN faber_ledger.clone USING (project, writer)
-    WHERE event.project = of_project AND event.run_id = of_run AND event.type = 'run_started' AND event.id <> ALL (
-      SELECT arriving.id FROM unnest(ids, types) AS arriving (id, type) WHERE arriving.type = 'run_started'
-    );
-  IF FOUND AND 'run_started' = ANY (types) THEN
+    WHERE event.project = of_project AND event.run_id = of_run AND event.type = 'run_started';
+  IF EXISTS (
+    SELECT FROM unnest(ids, types) AS arriving (id, type) WHERE arriving.type = 'run_started' AND arriving.id <> started
+  ) THEN
     RAISE unique_violation USING
       MESSAGE = format('another run has the id %s: %s wrote it, and %s brought it', of_run, owner, bringer);
   END IF;
@@ -221,7 +223,7 @@ BEGIN
   PERFORM faber_ledger.require_admin(of_project);
   RETURN QUERY SELECT run_id FROM (
     SELECT run_id FROM faber_ledger.removed WHERE project = of_project AND event_id = of_event OFFSET 0
-  ) AS removed WHERE faber_ledger.put_back(of_project, run_id, of_event);
+  ) AS removed WHERE faber_ledger.put_back(of_project, run_id, of_event, 9223372036854775807, '');
 END
 $$;
 
