@@ -220,13 +220,17 @@ class Reload:
             not_loaded=self.not_loaded(),
             also=packet.list_more(run, self.state, parts, budget),
         )
-        names = [loaded["artifact"]["id"] for loaded in self.loaded]
-        self.given = {name: given.get(name, "pointer") for name in names}
-        self._unnamed = {name for name in names if name not in given}
+        self._note_given(given)
         if not (keeps_packets and source == "resume" and self._is_in_conversation(log, client)):
             return text
         position = render_position(run, self.state, **about, before=[UNCHANGED, *first])
         return packet.pack(position, [], problems, budget=budget, notes=position["other_notes"])[0]
+
+    def _note_given(self, given: dict[str, Given]) -> None:
+        """Note how a packet gives each artifact, and which it does not name."""
+        names = [loaded["artifact"]["id"] for loaded in self.loaded]
+        self.given = {name: given.get(name, "pointer") for name in names}
+        self._unnamed = {name for name in names if name not in given}
 
     def _is_in_conversation(self, log: Log | None, client: str | None) -> bool:
         """Return whether a client's conversation has these texts since its last start here, which no compaction cut."""

@@ -359,8 +359,7 @@ def _prepare(remote: Remote, one: Carried, parent: str, folder: str, warn: Warn,
     one.was_lost = bool(sent.commit) and not parent and sent.remote == remote.name
     one.sent += max(0, events - (sent.events if parent else 0))
     sent.remote, sent.heads, sent.events, sent.updated_at = remote.name, heads, events, time_of(state)
-    history = "" if sent.must_purge else parent
-    version = Version(ref_name(run.run_id), files, message, history, int(now()))
+    version = Version(ref_name(run.run_id), files, message, "" if sent.must_purge else parent, int(now()))
     return Prepared(version, sent, bool(state) and sent.here.digest == digest_of(state))
 
 
