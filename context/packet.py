@@ -147,8 +147,8 @@ def list_more(run: Run, state: dict[str, Any], parts: list[Part], budget: int) -
 
 
 BROKE_OFF = (
-    "The session before this conversation has no recorded end. Unless the user says that it is over, ask before you"
-    " change anything; then `git status` and `git log` show what it left."
+    "The session before this conversation broke off, or is at work: unless the user says that it is"
+    " over, ask before you change anything. `git status` and `git log` show what it left."
 )
 
 

@@ -266,7 +266,7 @@ def test_a_wrong_branch_is_said_before_what_to_do(project: Project) -> None:
     assert 0 < said.find("Branch: feature/258, but `main` is checked out here") < said.index("What to do: ")
     project.deliver(STARTUP, client="who breaks off", pid=None)
     packet = packet_of(project)
-    assert 0 < packet.find("\nThe session before this conversation has no ") < packet.find("\nBranch: feature/258")
+    assert 0 < packet.find("\nThe session before this conversation broke off") < packet.find("\nBranch: feature/258")
 
 
 def test_how_often_a_step_failed_is_said(project: Project) -> None:
@@ -405,8 +405,8 @@ def test_a_long_note_goes_on_below_the_position(project: Project) -> None:
 
 def test_the_next_conversation_hears_of_a_broken_session_at_each_start(project: Project) -> None:
     said = (
-        "\nThe session before this conversation has no recorded end. Unless the user says that it is over, ask before"
-        " you change anything; then `git status` and `git log` show what it left.\n"
+        "\nThe session before this conversation broke off, or is at work: unless the user says that it is over, ask"
+        " before you change anything. `git status` and `git log` show what it left.\n"
     )
     first = [project.deliver(STARTUP, client="one"), project.deliver(STARTUP, client="one")]
     assert [said in (answer.packet or "") for answer in first] == [False, False]
