@@ -59,10 +59,10 @@ SELECT '{MANY_RUNS}', 'bench-' || copy || '-' || position % ({RUNS} / {{copies}}
   {NAMES.replace(" payload,", f" {RARE},")}
 FROM faber_ledger.event, generate_series(1, {{copies}}) AS copy WHERE project = '{LONG_RUN}'"""
 STATES = f"""\
-INSERT INTO faber_ledger.state (project, run_id, content, at, writer)
+INSERT INTO faber_ledger.state (project, run_id, content, at, writer, log_end)
 SELECT '{MANY_RUNS}', 'bench-1-' || number,
   json_build_object('work_id', number::text, 'status', 'in_progress', 'said', repeat('a word ', 100)
-    || CASE WHEN number % 500 = 7 THEN 'heron' ELSE '' END), '2026-01-05T09:30:00Z', 'writer'
+    || CASE WHEN number % 500 = 7 THEN 'heron' ELSE '' END), '2026-01-05T09:30:00Z', 'writer', ''
 FROM generate_series(0, {RUNS} - 1) AS number"""
 TEXT = """\
 ## The team's server

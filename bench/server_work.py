@@ -9,6 +9,7 @@ seconds, as JSON.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -58,9 +59,10 @@ def push(url: str, project: str, runs: dict[str, str]) -> list[float]:
 def copy_rows(url: str, project: str, runs: dict[str, str]) -> list[float]:
     """Copy all rows of the ledgers in one transaction."""
     rows: list[tuple[Any, ...]] = []
+    first = os.getpid() * 10_000_000  # of positions that no other process has
     for run_id, path in runs.items():
         with Log.read(path) as log:
-            rows += [(project, run_id, 0, *row) for row in rows_of(log)]
+            rows += [(project, run_id, first + len(rows) + number, *row) for number, row in enumerate(rows_of(log))]
     with closing(psycopg.connect(url)) as connection:
         start = wait()
         statement = (
