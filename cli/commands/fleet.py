@@ -34,7 +34,7 @@ RETRY_SECONDS = 2.0
 class Answer(NamedTuple):
     """The runs that are shown, the names of the projects that were looked at, and whether runs are left out.
 
-    `all_runs` are those of the projects, where a command is told of changes, else none.
+    `all_runs` are all runs of the projects if a command is run on changes, else none.
     """
 
     runs: list[Row]
@@ -112,7 +112,7 @@ def fleet(
     address = server_address(url)
     if watch:
         try:
-            _watch(address, ask, every, partial(_tell_changes, command, wanted), as_json=as_json)
+            _watch(address, ask, every, partial(_run_on_changes, command, wanted), as_json=as_json)
         except KeyboardInterrupt:
             return
     with open_server(address) as server:
@@ -181,26 +181,26 @@ def _show_again(answer: Answer, as_json: bool) -> None:
         tell("")
 
 
-def _tell_changes(command: str | None, filters: Filters, answer: Answer) -> None:
-    """Run a command for each wanted run whose state is another than it was told; the first look only notes them.
+def _run_on_changes(command: str | None, filters: Filters, answer: Answer) -> None:
+    """Run a command for each wanted run whose state has changed since the last look; the first look only notes states.
 
     Changes are noted before the command runs, so that it runs once also where it ends this program.
     """
     if command is None:
         return
-    name = f"told-{sha256(command.encode('utf-8', 'surrogateescape')).hexdigest()[:32]}.json"
+    name = f"states-{sha256(command.encode('utf-8', 'surrogateescape')).hexdigest()[:32]}.json"
     path = os.path.join(state_base(), "faber-ledger", name)
     before = loads((read_or_empty(path) or b"{}").decode())
-    told = {**before, **dict.fromkeys(answer.names)}  # by project, and by project and run
+    states = {**before, **dict.fromkeys(answer.names)}  # by project, and by project and run
     changed = []
     for run in answer.all_runs:
         known = before.get(key := f"{run['project']} {run['run_id']}")
-        told[key] = run["state"]
-        if told[key] != known and run["project"] in before:
+        states[key] = run["state"]
+        if states[key] != known and run["project"] in before:
             changed.append({**run, "before": known})
-    if told != before:
+    if states != before:
         os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-        disk.put(path, dumps(told).encode(), mode=disk.OWN, durable=False, locked=False)
+        disk.put(path, dumps(states).encode(), mode=disk.OWN, durable=False, locked=False)
     for run in filter(filters.fit, changed):
         _run_command(command, run)
 
