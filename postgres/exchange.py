@@ -198,9 +198,6 @@ def fetch_new(
     return fetched
 
 
-LARGEST = 64 * 1024 * 1024  # bytes, as of a state in a work tree
-
-
 class ServerState(NamedTuple):
     """What the server has of a run's state: its `updated_at` in UTC, empty if it has none, and its SHA-256.
 

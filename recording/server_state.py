@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from faber_ledger.files.json_text import on_lines
 from faber_ledger.ledger.encoding import dumps, loads
+from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.fold import NAMES, fold
 from faber_ledger.recording.secrets.mask import mask_text, mask_tokens
@@ -20,12 +22,22 @@ from faber_ledger.runs.run import Run
 from faber_ledger.runs.state_file import parse_state, read_state
 
 OWN = {*NAMES, "worktree"}
+LONGEST_STATE = 4 * 1024 * 1024  # characters
 
 
 def content_of(state: dict[str, Any]) -> str:
-    """Return the text that the server gets of a state; raises RecursionError."""
-    others = {name: value for name, value in state.items() if name not in OWN}
-    return on_lines(mask_value(others)).encode("utf-8", "backslashreplace").decode() + "\n"
+    """Return the text of a state that leaves this machine; raises LedgerError if it is too long or too deep."""
+    try:
+        return _masked_text(dumps({name: value for name, value in state.items() if name not in OWN}))
+    except RecursionError:
+        raise LedgerError("it is nested too deeply") from None
+
+
+@lru_cache(maxsize=4)  # an exchange asks for the same text again and again, and masking a long one takes seconds
+def _masked_text(state: str) -> str:
+    if len(state) > LONGEST_STATE:
+        raise LedgerError(f"it is longer than {LONGEST_STATE // 1024 // 1024} MB without our two blocks")
+    return on_lines(mask_value(loads(state))).encode("utf-8", "backslashreplace").decode() + "\n"
 
 
 def metadata_content(content: bytes) -> bytes | None:

@@ -127,7 +127,7 @@ def check_is_new(root: str, run_id: str, *, everywhere: bool) -> None:
     if places:
         raise LedgerError(f"{message}: {', '.join(places)}", hint=OTHER_ID)
     if everywhere and has_log(run):
-        hint = f"give another --run-id, or run `faber-ledger run forget {run.run_id}` if you do not need it any more"
+        hint = f"`faber-ledger run resume {run.run_id}` goes on with it; for a new run give another --run-id"
         raise LedgerError(f"{message}: its folder is gone, but this clone's log still has its events", hint=hint)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sqlite3
 from typing import Any, NamedTuple
 
-from faber_ledger.cli.sync.ref_intake import Warn, absorb_commit
+from faber_ledger.cli.sync.ref_intake import absorb_commit
 from faber_ledger.cli.sync.refs import Remote, decoded_name, read, ref_name
-from faber_ledger.cli.sync.versions import DESCRIBED, FOLDER, RUN, fields_of, place_of
+from faber_ledger.cli.sync.versions import DESCRIBED, FOLDER, RUN, Warn, fields_of, place_of
 from faber_ledger.cli.ui.server import names_server
 from faber_ledger.ledger.command_errors import AmbiguousRun, GitFailed, ServerUnavailable
 from faber_ledger.ledger.errors import LedgerError

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from faber_ledger.cli.sync.ref_intake import Warn, absorb_commit
+from faber_ledger.cli.sync.ref_intake import absorb_commit
 from faber_ledger.cli.sync.refs import (
     LEDGER,
     METADATA,
@@ -29,6 +29,7 @@ from faber_ledger.cli.sync.refs import (
     write,
 )
 from faber_ledger.cli.sync.versions import (
+    Warn,
     digest_of,
     digest_of_metadata,
     due_files,
@@ -58,7 +59,10 @@ from faber_ledger.runs.state_write import refresh_copy
 
 ROUNDS = 5  # of fetching and sending, where other clones are faster
 LOCK_SECONDS = 60.0
-FASTER = "other clones were faster, five times, or the remote's push URL is another repository than its URL"
+FASTER = (
+    "other clones were faster, five times, or the remote hides its refs, or its push URL is another repository than its"
+    " URL"
+)
 
 
 class TimeIsUp(BaseException):
@@ -337,7 +341,7 @@ def _prepare(remote: Remote, one: Carried, parent: str, folder: str, warn: Warn,
         log = opened.log
         heads, events = log.heads_text(), log.count_events()
         is_known = bool(parent) and parent == sent.commit and heads == sent.heads and not sent.must_purge
-        one.due = due_files(run, sent)
+        one.due = due_files(run, sent, warn)
         if is_known and not one.due:
             sent.remote = remote.name
             sent.note_files(run)

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
 from faber_ledger.cli.sync.intake import Progress, Taken, take_new
-from faber_ledger.cli.sync.ref_intake import Warn
-from faber_ledger.cli.sync.versions import time_of
+from faber_ledger.cli.sync.versions import Warn, time_of
 from faber_ledger.cli.ui.progress import progress_bars
 from faber_ledger.cli.ui.server import pick_server_run, server_address
 from faber_ledger.cli.ui.words import events_shown
@@ -25,7 +24,6 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import rows_named
 from faber_ledger.postgres.address import Address, translate_read_only
 from faber_ledger.postgres.exchange import (
-    LARGEST,
     Pushed,
     ServerState,
     count_events,
@@ -274,7 +272,7 @@ def exchange_state(
         return "pushed" if pushes and _push_state(remote, run, note) else None
     except (ServerUnavailable, ServerRefused):
         raise
-    except (LedgerError, RecursionError) as error:
+    except LedgerError as error:
         warn(f"the state.json of {run.run_id} is left out: {error}")
         return None
 
@@ -301,8 +299,6 @@ def _push_state(remote: Remote, run: Run, note: SyncNote) -> bool:
             if not at and digest != note.state:
                 raise LedgerError("its updated_at is not a time with a zone")
             return False
-        if len(content.encode()) > LARGEST:
-            raise LedgerError(f"it is larger than {LARGEST // 1024 // 1024} MB")
         with read_log(run) as log:
             known = [name for (name,) in log.connection.execute("SELECT id FROM event WHERE type = 'event_redacted'")]
             last = log.connection.execute("SELECT id FROM event ORDER BY seq DESC, id DESC LIMIT 1").fetchone()

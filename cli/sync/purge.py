@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from faber_ledger.cli.sync.arrival import remote_of
 from faber_ledger.cli.sync.carried import exchange_refs, lock_sending, unavailable
-from faber_ledger.cli.sync.ref_intake import Warn, absorb_commit
+from faber_ledger.cli.sync.ref_intake import absorb_commit
 from faber_ledger.cli.sync.ref_versions import may_have_event, reaches_payload, refs_here
 from faber_ledger.cli.sync.refs import LEDGER, SENT, Push, Remote, delete_refs, read, ref_name
-from faber_ledger.cli.sync.versions import place_of
+from faber_ledger.cli.sync.versions import Warn, place_of
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.command_errors import GitFailed, ServerRefused
 from faber_ledger.ledger.errors import LedgerError, Locked, RunNotFound

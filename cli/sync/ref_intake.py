@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from faber_ledger.cli.sync.refs import LARGEST, LEDGER, METADATA, SENT, STATE, Commit, delete_refs, ref_name
 from faber_ledger.cli.sync.versions import (
     FOLDER,
     RUN,
+    Warn,
     digest_of,
     digest_of_metadata,
     due_files,
@@ -47,8 +47,6 @@ from faber_ledger.runs.sent import Sent
 from faber_ledger.runs.set_aside import read_or_empty, report
 from faber_ledger.runs.state_file import parse_state, read_state
 from faber_ledger.runs.state_merge import merge_states
-
-Warn = Callable[[str], None]
 
 
 class Taken(NamedTuple):
@@ -142,8 +140,6 @@ def _usable_state(run: Run, path: str | None, remote: str, warn: Warn) -> dict[s
         return found
     except LedgerError as error:
         warn(f"{run.run_id}: the state.json at {remote} is not used: {error.message}")
-    except RecursionError:
-        warn(f"{run.run_id}: the state.json at {remote} is not used: it is nested too deeply")
     return {}
 
 
@@ -181,8 +177,6 @@ def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], remote: str, warn:
     except LedgerError as error:
         if sent.here.digest and os.path.lexists(run.state_path):
             warn(f"{run.run_id}: the state at {remote} ({words}) is taken by a later sync: {error.message}")
-    except RecursionError:
-        pass  # our blocks are all that changes
     return ""
 
 

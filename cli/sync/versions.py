@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from faber_ledger.cli.ui.attention import pull_request, what_it_waits_for
 from faber_ledger.files.text import one_line
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.encoding import loads, sha256
-from faber_ledger.ledger.errors import InvalidRunId, LedgerError
+from faber_ledger.ledger.errors import InvalidRunId, LedgerError, StateMissing
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.queries import summarize
 from faber_ledger.projections.fold import newest_open
@@ -20,7 +21,7 @@ from faber_ledger.recording.server_state import content_of, mask_value, metadata
 from faber_ledger.runs.active import Here
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.copies import read_in_head
-from faber_ledger.runs.git import project_key
+from faber_ledger.runs.git import is_tracked, project_key
 from faber_ledger.runs.layouts import find_run, find_run_from
 from faber_ledger.runs.progress import current_phase, text_of
 from faber_ledger.runs.run import LONGEST_ID, Run
@@ -32,6 +33,7 @@ from faber_ledger.runs.state_file import parse_state, read_state
 if TYPE_CHECKING:
     from faber_ledger.projections.fold import Blocks
 
+Warn = Callable[[str], None]
 RUN, FOLDER, STATE_PATH = "Run", "Folder", "State"
 LONGEST_FIELD, LONGEST = 200, {RUN: LONGEST_ID, STATE_PATH: 3 * LONGEST_ID}  # of a field; a cut id is another run's
 DESCRIBED = (
@@ -86,13 +88,13 @@ def files_to_send(
     """
     state: dict[str, Any] = {}
     with suppress(LedgerError):
-        state = read_state(run).value
+        state = _readable_state(run)
     ours, here, there = state, sent.here, dict[str, bytes]()
     metadata = metadata_content(_read_metadata(run.metadata_path))
     digest = digest_of_metadata(metadata or b"")
     is_changed = METADATA in due
     is_known = digest == here.metadata and here.metadata_base == parent
-    is_gits = STATE not in due and _is_of_git(run, sent, state)
+    is_gits = STATE not in due and _is_older_of_git(run, sent, state)
     is_older = here.digest == digest_of(state) or sent.updated_at >= time_of(state)
     is_newer = not state or is_gits or (here.base != parent and is_older)
     if parent and (is_newer or not (is_changed or is_known)):
@@ -101,7 +103,7 @@ def files_to_send(
             paths = found.files if found is not None else {}
             there = {name: read_or_empty(paths[name]) for name in (STATE, METADATA) if name in paths}
     if is_newer and STATE in there:
-        with suppress(LedgerError, RecursionError):  # ours is better than one that nobody can read
+        with suppress(LedgerError):  # ours is better than one that nobody can read
             state = parse_state(run, there[STATE]).value
     if is_changed:
         here.metadata = digest
@@ -129,7 +131,7 @@ def time_of(state: dict[str, Any]) -> str:
 
 
 def digest_of(state: dict[str, Any]) -> str:
-    """Return what tells whether a state has changed, but for what is ours; raises RecursionError."""
+    """Return what tells whether a state has changed, but for what is ours; raises as `content_of`."""
     return sha256(content_of(state).encode()).hexdigest()
 
 
@@ -155,7 +157,7 @@ def _digest_in(name: str, path: str | None) -> str:
         return digest_of_metadata(_read_metadata(path))
     try:
         return digest_of(state) if (state := state_of(path)) else ""
-    except RecursionError:
+    except LedgerError:
         return ""
 
 
@@ -165,44 +167,55 @@ def _read_metadata(path: str | None) -> bytes:
 
 def is_changed(run: Run) -> bool:
     """Return whether a state has changed since it was exchanged."""
-    with suppress(LedgerError, RecursionError):
+    with suppress(LedgerError):
         return SentState(run).digest not in ("", digest_of(read_state(run).value))
     return False
 
 
-def _is_of_git(run: Run, sent: Sent, state: dict[str, Any]) -> bool:
-    """Return whether a state that differs from the ref's is an older one, which git's last commit has."""
-    if time_of(state) > sent.updated_at or digest_of(state) == sent.here.digest:
-        return False
-    committed = read_in_head(run, run.state_path)
-    with suppress(LedgerError):
-        return committed is not None and digest_of(parse_state(run, committed).value) == digest_of(state)
-    return False
+def _is_older_of_git(run: Run, sent: Sent, state: dict[str, Any]) -> bool:
+    """Return whether a state is an older one than the ref's, in a file that git tracks: an older commit's, say."""
+    is_older = time_of(state) < sent.updated_at and digest_of(state) != sent.here.digest
+    return is_older and is_tracked(run.state_path) is not False
 
 
-def due_files(run: Run, sent: Sent) -> list[str]:
-    """Return which of state and `metadata.json` are here as the remote does not have them."""
-    found = [STATE] if _is_state_due(run, sent) else []
+def due_files(run: Run, sent: Sent, warn: Warn = lambda _: None) -> list[str]:
+    """Return which of state and `metadata.json` are here as the remote does not have them.
+
+    A file that cannot be sent as it is here is a warning.
+    """
+    found = [STATE] if _is_state_due(run, sent, warn) else []
     is_seen = sent.here.metadata_file == shape_of(run.metadata_path)
-    return [*found, METADATA] if not is_seen and _is_metadata_changed(run, sent.here) else found
+    return [*found, METADATA] if not is_seen and _is_metadata_changed(run, sent.here, warn) else found
 
 
-def _is_metadata_changed(run: Run, here: SentState) -> bool:
+def _is_metadata_changed(run: Run, here: SentState, warn: Warn) -> bool:
     """Return whether a `metadata.json` is neither the one that was exchanged nor the one in git's last commit."""
     digest = _digest_in(METADATA, run.metadata_path)
+    if not digest and os.path.lexists(run.metadata_path):
+        warn(f"{run.run_id}: its {METADATA} is not sent: it is no JSON object of at most {LARGEST[METADATA] >> 20} MB")
     if digest in ("", here.metadata):
         return False
     return not here.metadata or digest != digest_of_metadata(read_in_head(run, run.metadata_path) or b"")
 
 
-def _is_state_due(run: Run, sent: Sent) -> bool:
+def _is_state_due(run: Run, sent: Sent, warn: Warn) -> bool:
     """Return whether the state here is newer than the remote's, or has changed since it was exchanged."""
     try:
-        state = read_state(run).value
+        state = _readable_state(run)
         at = time_of(state)
         if sent.here.base != sent.commit or not sent.here.digest:
             return at > sent.updated_at
         is_same = sent.here.state == shape_of(run.state_path) or digest_of(state) == sent.here.digest
-        return not is_same and not _is_of_git(run, sent, state)  # whatever its time is
-    except (LedgerError, RecursionError):
+        return not is_same and not _is_older_of_git(run, sent, state)
+    except StateMissing:
         return False
+    except LedgerError as error:
+        warn(f"{run.run_id}: its {STATE} is not sent: {getattr(error, 'reason', error.message)}")
+        return False
+
+
+def _readable_state(run: Run) -> dict[str, Any]:
+    """Return a run's state if it can be sent; raises as `read_state` and `content_of`."""
+    state = read_state(run).value
+    content_of(state)
+    return state

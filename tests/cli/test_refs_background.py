@@ -368,3 +368,5 @@ def test_a_new_password_in_the_url_is_no_other_url(one: CarriedClone) -> None:
     assert "agreed to" in one.sync(code=13).stderr
     one.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
     assert "agreed to" not in one.sync(code=13).stderr
+    one.git("remote", "rename", "origin", "upstream")
+    assert "git knows no remote origin here any more" in one.sync(code=13).stderr

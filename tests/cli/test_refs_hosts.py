@@ -70,7 +70,7 @@ def test_a_push_url_of_another_repository_is_said(one: CarriedClone) -> None:
     one.git("config", "remote.origin.pushurl", str(other.root))
     one.sync()
     one.work("second")
-    assert "or the remote's push URL is another repository than its URL" in one.sync(code=14).stdout
+    assert "or its push URL is another repository than its URL" in one.sync(code=14).stdout
     one.git("config", "remote.origin.url", str(other.root))
     one.sync()
     assert other.has(one)

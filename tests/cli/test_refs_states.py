@@ -393,6 +393,8 @@ def test_a_run_that_is_brought_back_has_what_was_not_sent(one: CarriedClone, way
     (one.state_path.parent / "metadata.json").write_text('{"plan_id": "not sent"}')
     one.work("last")
     shutil.rmtree(one.state_path.parent)
+    start = ("run", "start", "--work-id", "258", "--run-id", RUN)
+    assert f"hint: `faber-ledger run resume {RUN}` goes on with it" in one.faber(*start, code=1).stderr
     if way == "init":
         one.faber("init", "--git-only", "--carry", "refs", "--no-auto-send", "--fetch")
     else:
@@ -420,6 +422,33 @@ def test_an_older_commits_state_is_no_change(tmp_path: Path) -> None:
     assert at_origin(one)["current_phase"] == "evaluate"
     one.faber("run", "resume", RUN, "--yes")
     assert one.state["current_phase"] == "evaluate"
+
+
+@pytest.mark.parametrize("at", ["2020-01-01T00:00:00Z", "", LATEST])
+def test_a_change_that_says_no_time_is_sent(one: CarriedClone, at: str) -> None:
+    one.change(updated_at=LATEST)
+    one.sync()
+    one.change(updated_at=at, other="new")
+    one.sync()
+    assert at_origin(one)["other"] == "new"
+
+
+UNSENT = {
+    "text": ("state.json", "{", "Invalid JSON at line 1"),
+    "long": ("state.json", json.dumps({"run_id": RUN, "a": "a " * (1 << 21)}), "it is longer than 4 MB"),
+    "metadata": ("metadata.json", "[]", "it is no JSON object of at most 1 MB"),
+}
+
+
+@pytest.mark.parametrize("name", UNSENT)
+def test_a_file_that_cannot_be_sent_is_said(one: CarriedClone, name: str) -> None:
+    file, content, why = UNSENT[name]
+    before = one.origin.content(file) if file == "state.json" else None
+    one.faber("note", "sent")
+    (one.state_path.parent / file).write_text(content)
+    assert f"{RUN}: its {file} is not sent: {why}" in one.sync().stderr
+    assert one.origin.ids(RUN) == one.log_of(RUN)
+    assert before is None or one.origin.content(file) == before
 
 
 @pytest.mark.parametrize("changes", [False, True])
