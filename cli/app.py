@@ -51,7 +51,8 @@ SECTIONS = {
         "show": ("show:show_one", "Show everything about one event, session or artifact."),
         "fleet": ("fleet:fleet", "Show who works on what, on all machines."),
         "search": ("search:search", "Find words in what the runs recorded."),
-        "timeline": ("timeline:timeline", "Draw a run as a page."),
+        "page": ("page:page", "Show the runs live in the browser."),
+        "timeline": ("timeline:timeline", "Draw a run as a file."),
     },
     "Check": {
         "verify": ("verify:verify", "Check a log, and state.json against it."),

@@ -17,7 +17,7 @@ from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.projections.timeline import LISTED, Row, Timeline, build_timeline
 from faber_ledger.runs.log import read_log
 
-STYLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "timeline.css")
+STYLE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "page", "static", "timeline.css")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"  # even if something escaped, nothing would run
 CAPTION = (
     "Time runs to the right, in UTC; what took longer is wider, but not in proportion. Each bar leads to its event "

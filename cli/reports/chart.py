@@ -2,7 +2,7 @@
 
 import html
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate, pairwise
 from math import inf, log1p
 
@@ -33,9 +33,11 @@ def markup(text: object) -> str:
 class Chart:
     """The chart of one run; its bars link to the table's rows."""
 
-    def __init__(self, timeline: Timeline) -> None:
+    def __init__(self, timeline: Timeline, address_of: Callable[[int], str] = "#e{}".format) -> None:
+        """Take a timeline, and what returns the address of the row of an event's number."""
         self.timeline = timeline
         self.scale = Scale(timeline)
+        self._address_of = address_of
         self.rows = [row["number"] for row in timeline["rows"]]
         self.height = 0.0
 
@@ -44,8 +46,7 @@ class Chart:
         self.height = AXIS
         body = [*self._phases(), *self._machines(), *self._artifacts()]
         width, label = f"{self.scale.width:.0f}", markup(f"Timeline of the run {self.timeline['run_id']}")
-        size = f'viewBox="0 0 {width} {self.height + 8:g}" style="min-width:{self.scale.width * 0.72:.0f}px"'
-        svg = f'<svg {size} role="group" aria-label="{label}">'
+        svg = f'<svg viewBox="0 0 {width} {self.height + 8:g}" width="{self.scale.width * 0.72:.0f}" role="group" aria-label="{label}">'
         return "\n".join([svg, *self._axis(), *self._compactions(), *body, "</svg>"])
 
     # Behind the bars
@@ -75,7 +76,7 @@ class Chart:
         yield self._open("Phases", "phases", "phases")
         for stretch in stretches:
             first, *others = stretch["phases"]
-            bar = f'class="bar" style="fill:var(--p{names.index(first) % 6})"'
+            bar = f'class="bar p{names.index(first) % 6}"'
             title = f"{', then '.join(stretch['phases'])}: {_times(stretch['start'], stretch['end'])}"
             texts = (" → ".join(stretch["phases"]), f"{first} → …" if others else first)
             drawn = self._bar(bar, stretch["start"], stretch["end"], PHASE - 6, texts)
@@ -143,7 +144,7 @@ class Chart:
         place = bisect_right(self.rows, row or 0)
         if not self.rows:
             return f"<g>{shown}</g>"
-        return f'<a href="#e{self.rows[max(0, place - 1)]}">{shown}</a>'
+        return f'<a href="{self._address_of(self.rows[max(0, place - 1)])}">{shown}</a>'
 
 
 def _span_title(lane: Lane, span: Span) -> str:

@@ -7,7 +7,7 @@ import posixpath
 import sqlite3
 from collections.abc import Iterator
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.ui.attention import Filters, Row, describe
 from faber_ledger.cli.ui.which_run import match_run
@@ -60,8 +60,27 @@ def _time_of(path: str) -> str:
         return ""
 
 
+class Known(NamedTuple):
+    """What a run's state and log say of it; `start` began the session that is open, else the newest one."""
+
+    row: Row
+    state: dict[str, Any]
+    start: Recorded | None
+    is_open: bool
+
+
 def read_row(run: Run, filters: Filters) -> Row:
-    """Return what a run's state and log say of it; `problem` and `ledger_problem` say why one cannot be read."""
+    """Return a run as the lists show it."""
+    return describe_known(run, read_known(run), filters)
+
+
+def describe_known(run: Run, known: Known, filters: Filters) -> Row:
+    """Return a run as the lists show it, by what was read of it; its state is as it is now."""
+    return describe(known.row, known.state, filters, run.root, known.start, is_open=known.is_open)
+
+
+def read_known(run: Run) -> Known:
+    """Read what a run's state and log say of it; `problem` and `ledger_problem` say why one cannot be read."""
     try:
         document = read_state(run)
         state, problem, ledger_problem = document.value, None, None
@@ -80,14 +99,16 @@ def read_row(run: Run, filters: Filters) -> Row:
                 start = newest_start(opened, blocks)
     except (LedgerError, sqlite3.DatabaseError) as error:
         ledger_problem = str(error)
+    sessions = list(summarize_sessions(blocks))
     row = {
         "work_id": state.get("work_id"),
         "status": state.get("status"),
         "phase": current_phase(state),
         "worktree": state.get("worktree"),
-        "machine": next(reversed(machines_of(summarize_sessions(blocks))), None),
+        "machine": next(reversed(machines_of(sessions)), None),
         "is_mine": start is not None and start["writer"] == known_writer(run.root),
         "sessions": len(session_history(blocks)),
+        "compactions": sum(session["end_reason"] == "compaction" for session in sessions),
         "open_session": current_session(blocks),
         "agent": log.agent if log else None,
         "events": log.events if log else 0,
@@ -96,7 +117,7 @@ def read_row(run: Run, filters: Filters) -> Row:
         "problem": problem,
         "ledger_problem": ledger_problem,
     }
-    return describe(row, state, filters, run.root, start, is_open=newest_open(blocks) is not None)
+    return Known(row, state, start, newest_open(blocks) is not None)
 
 
 def newest_start(log: Log, blocks: Blocks) -> Recorded | None:

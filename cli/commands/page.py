@@ -1,0 +1,77 @@
+"""`faber-ledger page`: a live page of a project's runs, in the browser of this machine."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from faber_ledger.cli.ui.output import say, tell
+from faber_ledger.files.text import escape
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.runs.run import find_root
+
+INSTALL = "pip install 'faber-ledger[page]'"
+OPENER = '<!doctype html><meta http-equiv="refresh" content="0; url={}"><title>faber-ledger</title>\n'
+
+
+@click.command()
+@click.option("--port", type=click.IntRange(0, 65535), default=0, metavar="PORT", help="The port; without one, a free one.")
+@click.option("--no-browser", is_flag=True, help="Print the page's address, which is good once, and open no browser.")
+def page(port: int, no_browser: bool) -> None:
+    """Show the runs of this project in the browser, live, until Ctrl-C: what is at work, what waits, what happened.
+
+    Nothing can be changed there. Only this machine reaches the page, and only the browser that was opened.
+
+    \b
+    Example: faber-ledger page
+    Exit codes: 0 done, also after Ctrl-C; 1 the extra is not installed, or the port is taken; 2 wrong usage.
+    """
+    try:
+        import uvicorn
+
+        from faber_ledger.cli.page.app import build_app
+        from faber_ledger.cli.page.guard import Guard
+    except ImportError as error:
+        raise LedgerError(f"the page needs {error.name}, which is not installed", hint=f"run `{INSTALL}`") from error
+    from faber_ledger.cli.page.source import Project
+
+    root = find_root(os.getcwd())
+    with _listening(port) as listener:
+        number = listener.getsockname()[1]
+        guard = Guard(build_app(Project(root, os.path.basename(os.path.realpath(root)))), number)
+        address = f"http://127.0.0.1:{number}/?token={guard.token}"
+        settings = uvicorn.Config(guard, log_level="warning", lifespan="off", server_header=False, timeout_graceful_shutdown=1)
+        with _opener(address) as path:
+            if no_browser or not webbrowser.open(f"file://{path}"):
+                tell(f"{address}")
+            say(f"http://127.0.0.1:{number}/ shows the runs of {escape(root)}, until Ctrl-C")
+            uvicorn.Server(settings).run([listener])
+
+
+@contextmanager
+def _listening(port: int) -> Iterator[socket.socket]:
+    """Yield a socket on loopback; raises LedgerError if the port is taken."""
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError as error:
+            what = f"the port {port} cannot be used: {error.strerror}"
+            raise LedgerError(what, hint="leave out --port, and a free one is taken") from error
+        yield listener
+
+
+@contextmanager
+def _opener(address: str) -> Iterator[str]:
+    """Yield the path of a private file that leads to an address: a command line can be read by everybody here."""
+    with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
+        path = os.path.join(folder, "page.html")
+        with open(path, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            file.write(OPENER.format(address))
+        yield path

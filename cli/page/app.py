@@ -1,0 +1,178 @@
+"""The page's paths, each with its view, and the stream that says that something has changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, PackageLoader
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from faber_ledger import __version__
+from faber_ledger.cli.page import views
+from faber_ledger.cli.ui.attention import Filters, list_by_need, parse_duration, state_words
+from faber_ledger.cli.ui.words import short_age
+from faber_ledger.files.text import escape, escape_lines
+from faber_ledger.files.word_query import parse_query
+from faber_ledger.ledger.clock import now, seconds_of
+from faber_ledger.ledger.errors import LedgerError, RunNotFound
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from faber_ledger.cli.page.source import Source
+
+RUNS_A_PAGE = 100
+MOST_HITS = 100
+LOOK_SECONDS = 0.5  # between two looks for a change
+
+
+def build_app(source: Source) -> Starlette:
+    """Return the application that shows the runs of a source."""
+    page = Page(source)
+    views_by_path: dict[str, Callable[[Request], Response]] = {
+        "/": page.show_list,
+        "/search": page.show_search,
+        "/run/{run_id}": page.show_run,
+        "/run/{run_id}/markdown": page.show_markdown,
+        "/run/{run_id}/session/{session_id}": page.show_session,
+        "/run/{run_id}/event/{event_id}": page.show_event,
+    }
+    static = StaticFiles(packages=[("faber_ledger", "cli/page/static")])
+    return Starlette(
+        routes=[
+            *[Route(path, view, methods=["GET"]) for path, view in views_by_path.items()],
+            Route("/changes", page.stream_changes, methods=["GET"]),
+            Mount("/static", static),
+        ],
+        exception_handlers={HTTPException: page.show_problem, LedgerError: page.show_problem},
+    )
+
+
+class Page:
+    """The views of a source's runs; each reads what is there now."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._templates = Environment(loader=PackageLoader("faber_ledger", "cli/page/templates"), autoescape=True)
+        self._templates.filters.update(line=escape, lines=escape_lines, age=_age)
+        self._templates.globals.update(title=source.title, version=__version__, steps_of=views.steps_of)
+
+    def show_list(self, request: Request) -> Response:
+        """Show the runs, those that need somebody first."""
+        query = request.query_params
+        chosen = {name: name in query for name in ("mine", "waiting", "failed")}
+        stale = query.get("stale")
+        filters = Filters(
+            **chosen,
+            work_id=query.get("work_id") or None,
+            status=query.get("status") or None,
+            stale=None if stale is None else parse_duration(stale or "24h"),
+        )
+        rows = list_by_need(self._source.list_rows(filters))
+        page, pages = _choose_page(query.get("page"), len(rows), RUNS_A_PAGE, default=1)
+        shown = rows[(page - 1) * RUNS_A_PAGE :][:RUNS_A_PAGE]
+        for row in shown:
+            row["words"] = state_words(row)
+        return self._render("list.html", rows=shown, count=len(rows), query=query, page=page, pages=pages)
+
+    def show_run(self, request: Request) -> Response:
+        """Show one run."""
+        run_id, view = self._read(request)
+        count = view.timeline["events"]
+        page, pages = _choose_page(request.query_params.get("page"), count, views.EVENTS_A_PAGE, default=None)
+        with self._source.open_log(run_id) as log:
+            events = views.read_events(log, page)
+        state = self._source.state_of(run_id)
+        return self._render(
+            "run.html",
+            run_id=run_id,
+            view=view,
+            facts=views.facts_of(state, view.timeline),
+            sessions=list(views.session_rows(view.timeline)),
+            events=events,
+            page=page,
+            pages=pages,
+        )
+
+    def show_markdown(self, request: Request) -> Response:
+        """Return a run as Markdown."""
+        run_id, view = self._read(request)
+        return PlainTextResponse(escape_lines(views.markdown_of(run_id, self._source.state_of(run_id), view)))
+
+    def show_session(self, request: Request) -> Response:
+        """Show what a session was given, and its events."""
+        run_id, view = self._read(request)
+        session_id = request.path_params["session_id"]
+        session = next((one for one in views.session_rows(view.timeline) if one["id"] == session_id), None)
+        if session is None:
+            raise HTTPException(404, f"{run_id} has no session {session_id}")
+        with self._source.open_log(run_id) as log:
+            given, events = views.given_to(log, session_id), views.events_of_session(log, session_id)
+        return self._render("session.html", run_id=run_id, session=session, given=given, events=events)
+
+    def show_event(self, request: Request) -> Response:
+        """Show all that is stored of an event."""
+        run_id, event_id = request.path_params["run_id"], request.path_params["event_id"]
+        with self._source.open_log(run_id) as log:
+            event = views.find_event(log, event_id)
+        if event is None:
+            raise HTTPException(404, f"{run_id} has no event {event_id}")
+        return self._render("event.html", run_id=run_id, event=event)
+
+    def show_search(self, request: Request) -> Response:
+        """Show the runs and events that have words."""
+        text = request.query_params.get("q", "").strip()
+        groups, has_more = self._source.search(parse_query(text), MOST_HITS) if text else ([], False)
+        return self._render("search.html", text=text, groups=groups, has_more=has_more)
+
+    async def stream_changes(self, request: Request) -> Response:
+        """Send a line whenever something has changed, as long as the tab is there."""
+
+        async def changes() -> AsyncIterator[bytes]:
+            known = await run_in_threadpool(self._source.version)
+            yield b": \n\n"
+            while not await request.is_disconnected():
+                await asyncio.sleep(LOOK_SECONDS)
+                version = await run_in_threadpool(self._source.version)
+                if version != known:
+                    known = version
+                    yield b"data: changed\n\n"
+
+        return StreamingResponse(changes(), media_type="text/event-stream")
+
+    def show_problem(self, request: Request, error: Exception) -> Response:
+        """Show why there is nothing to show."""
+        code, message, hint = 500, str(error), None
+        if isinstance(error, HTTPException):
+            code, message = error.status_code, error.detail
+        elif isinstance(error, LedgerError):
+            code, message, hint = 404 if isinstance(error, RunNotFound) else 503, error.message, error.hint
+        return self._render("problem.html", code, message=message, hint=hint)
+
+    def _read(self, request: Request) -> tuple[str, views.RunView]:
+        run_id = request.path_params["run_id"]
+        return run_id, views.read_run(self._source, run_id, self._source.version_of(run_id))
+
+    def _render(self, template: str, code: int = 200, /, **values: Any) -> Response:
+        return HTMLResponse(self._templates.get_template(template).render(values), code)
+
+
+def _choose_page(wanted: str | None, count: int, size: int, *, default: int | None) -> tuple[int, int]:
+    """Return the page that is asked for, else the default (None: the last), and how many there are."""
+    pages = max(1, -(-count // size))
+    number = int(wanted) if (wanted or "").isdecimal() and len(wanted or "") < 9 else default or pages
+    return min(max(1, number), pages), pages
+
+
+def _age(at: str | None) -> str:
+    seconds = seconds_of(at)
+    return "-" if seconds is None else short_age(now() - seconds)
+
+

@@ -1,0 +1,118 @@
+"""What the page shows of the runs of a project: read anew only where a file has changed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from faber_ledger.cli.commands.search import group_newest, search_run
+from faber_ledger.cli.reports.run_list import describe_known, read_known
+from faber_ledger.ledger.errors import LedgerError, RunNotFound
+from faber_ledger.runs.active import active_run
+from faber_ledger.runs.kept import runs_here
+from faber_ledger.runs.log import read_log
+from faber_ledger.runs.seen import shape_of
+from faber_ledger.runs.state_file import read_state
+
+if TYPE_CHECKING:
+    from faber_ledger.cli.commands.search import Hit
+    from faber_ledger.cli.ui.attention import Filters, Row
+    from faber_ledger.files.word_query import WordQuery
+    from faber_ledger.ledger.log import Log
+    from faber_ledger.runs.run import Run
+
+LOOK_SECONDS = 0.4  # between two looks at the files
+
+
+class Source(Protocol):
+    """Where the page's runs are: a project on this machine, or a team's server."""
+
+    title: str
+
+    def list_rows(self, filters: Filters) -> list[Row]:
+        """Return the runs that fit, as `run list` describes them, newest first."""
+
+    def open_log(self, run_id: str) -> AbstractContextManager[Log]:
+        """Open a run's log; raises RunNotFound, LedgerError."""
+
+    def state_of(self, run_id: str) -> dict[str, Any]:
+        """Return a run's state; empty if there is none that can be read."""
+
+    def search(self, query: WordQuery, limit: int) -> tuple[list[list[Hit]], bool]:
+        """Return the newest hits by run, and whether there are more."""
+
+    def version_of(self, run_id: str) -> str:
+        """Return what changes whenever the run does."""
+
+    def version(self) -> object:
+        """Return what changes whenever one of the runs does."""
+
+
+class Project:
+    """The runs of a project on this machine."""
+
+    def __init__(self, root: str, title: str) -> None:
+        self.title = title
+        self._root = root
+        self._read: dict[str, tuple[object, Any]] = {}
+        self._looked: tuple[float, object] = (0.0, None)
+        self._lock = threading.Lock()
+
+    def list_rows(self, filters: Filters) -> list[Row]:
+        """Return the runs that fit, as `run list` describes them, newest first."""
+        active, rows = active_run(self._root).run_id, []
+        for run in runs_here(self._root):
+            version = _version_of(run)
+            known, found = self._read.get(run.run_id, (None, None))
+            if found is None or known != version:
+                found = read_known(run)
+                self._read[run.run_id] = version, found
+            row = describe_known(run, found, filters)
+            if filters.fit(row):
+                about = {"run_id": run.run_id, "active": run.run_id == active, "in_work_tree": not run.is_kept}
+                rows.append({**about, **row})
+        return sorted(rows, key=lambda row: (row["last_heard_at"] or "", row["run_id"]), reverse=True)
+
+    def open_log(self, run_id: str) -> AbstractContextManager[Log]:
+        """Open a run's log; raises RunNotFound, LedgerError."""
+        return read_log(self._find(run_id))
+
+    def state_of(self, run_id: str) -> dict[str, Any]:
+        """Return a run's state; empty if there is none that can be read."""
+        try:
+            return read_state(self._find(run_id)).value
+        except LedgerError:
+            return {}
+
+    def search(self, query: WordQuery, limit: int) -> tuple[list[list[Hit]], bool]:
+        """Return the newest hits by run, and whether there are more."""
+        return group_newest((hit for run in runs_here(self._root) for hit in search_run(run, query, _ignore)), limit)
+
+    def version_of(self, run_id: str) -> str:
+        """Return what changes whenever the run does."""
+        return _version_of(self._find(run_id))
+
+    def version(self) -> object:
+        """Return what changes whenever one of the runs does; several readers look at the files together."""
+        with self._lock:
+            at, found = self._looked
+            if time.monotonic() - at >= LOOK_SECONDS:
+                found = [(run.run_id, _version_of(run)) for run in runs_here(self._root)]
+                self._looked = time.monotonic(), found
+            return found
+
+    def _find(self, run_id: str) -> Run:
+        found = next((run for run in runs_here(self._root) if run.run_id == run_id), None)
+        if found is None:
+            raise RunNotFound(f"there is no run {run_id} here")
+        return found
+
+
+def _version_of(run: Run) -> str:
+    return f"{shape_of(run.log_path)} {shape_of(run.state_path)}"
+
+
+def _ignore(_: str) -> None:
+    """Leave out what cannot be read: the run's own view says so."""

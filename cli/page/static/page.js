@@ -1,0 +1,105 @@
+// The live part: times in the reader's zone, and the page's content again whenever something has changed.
+"use strict";
+
+const main = document.getElementById("content");
+const live = document.getElementById("live");
+const UNITS = [["d", 86400], ["h", 3600], ["m", 60]];
+let stream = null;
+let isLoading = false;
+let isDue = false;
+
+function age(seconds) {
+  const [unit, size] = UNITS.find(([, size]) => seconds >= size) ?? ["s", 1];
+  return `${Math.max(0, Math.floor(seconds / size))} ${unit === "m" ? "min" : unit}`;
+}
+
+function showTimes(part) {
+  for (const time of part.querySelectorAll("time[datetime]")) {
+    const at = new Date(time.dateTime);
+    if (Number.isNaN(at.getTime())) continue;
+    time.textContent = "age" in time.dataset ? age((Date.now() - at.getTime()) / 1000) : at.toLocaleString();
+  }
+}
+
+// Make one element like another: what is equal stays, with its scroll position, focus and open folds.
+function morph(old, next) {
+  if (old.isEqualNode(next)) return;
+  if (old.nodeType !== next.nodeType || old.nodeName !== next.nodeName || old.id !== next.id) {
+    old.replaceWith(next);
+    return;
+  }
+  if (old.nodeType !== Node.ELEMENT_NODE) {
+    old.nodeValue = next.nodeValue;
+    return;
+  }
+  for (const { name } of [...old.attributes]) {
+    if (!next.hasAttribute(name) && name !== "open") old.removeAttribute(name);
+  }
+  for (const { name, value } of next.attributes) {
+    if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  }
+  const known = new Map([...old.children].filter((one) => one.id).map((one) => [one.id, one]));
+  const wanteds = [...next.childNodes];
+  wanteds.forEach((wanted, index) => {
+    const here = old.childNodes[index];
+    const found = wanted.id && known.get(wanted.id);
+    if (found) {
+      if (found !== here) old.insertBefore(found, here ?? null);
+      morph(found, wanted);
+    } else if (here && !here.id) {
+      morph(here, wanted);
+    } else {
+      old.insertBefore(wanted, here ?? null);
+    }
+  });
+  while (old.childNodes.length > wanteds.length) old.lastChild.remove();
+}
+
+async function refresh() {
+  if (isLoading) {
+    isDue = true;
+    return;
+  }
+  isLoading = true;
+  try {
+    do {
+      isDue = false;
+      const answer = await fetch(location.href, { headers: { accept: "text/html" } });
+      const next = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("content");
+      if (next) {
+        showTimes(next);
+        morph(main, document.adoptNode(next));
+      }
+    } while (isDue);
+    live.textContent = "live";
+  } catch {
+    live.textContent = "not connected";
+  } finally {
+    isLoading = false;
+  }
+}
+
+function listen() {
+  if (document.hidden) {
+    stream?.close();
+    stream = null;
+    return;
+  }
+  if (stream) return;
+  stream = new EventSource("/changes");
+  stream.onmessage = refresh;
+  stream.onopen = refresh;
+  stream.onerror = () => { live.textContent = "not connected"; };
+}
+
+document.addEventListener("visibilitychange", listen);
+document.addEventListener("click", async (event) => {
+  const link = event.target.closest("a[data-copy]");
+  if (!link || !navigator.clipboard) return;
+  event.preventDefault();
+  await navigator.clipboard.writeText(await (await fetch(link.href)).text());
+  live.textContent = "copied";
+});
+setInterval(() => { if (!document.hidden) refresh(); }, 30000); // what is idle or stale becomes so without an event
+showTimes(document);
+listen();

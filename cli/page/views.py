@@ -1,0 +1,220 @@
+"""What the page's views show: a run, its sessions and events, as the templates get it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from functools import lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from faber_ledger.cli.reports.chart import Chart
+from faber_ledger.cli.ui.attention import pull_request
+from faber_ledger.cli.ui.event_words import session_shown, words_of
+from faber_ledger.cli.ui.words import duration, plural, ran_seconds
+from faber_ledger.ledger.clock import seconds_of
+from faber_ledger.ledger.encoding import HASH, ROW, compute_hash, decode_row
+from faber_ledger.ledger.verify import find_problems
+from faber_ledger.projections.history import agent_shown
+from faber_ledger.projections.timeline import build_timeline
+from faber_ledger.runs.progress import branch_name, current_phase, current_step, phases_completed, text_of_value
+
+if TYPE_CHECKING:
+    from faber_ledger.cli.page.source import Source
+    from faber_ledger.ledger.events import Recorded
+    from faber_ledger.ledger.log import Log
+    from faber_ledger.projections.timeline import Timeline
+
+PHASES = ("frame", "architect", "build", "evaluate", "release")
+EVENTS_A_PAGE = 200
+MOST_TEXTS = 50
+# The kinds of event whose texts a person reads, and how each is called.
+TEXTS = {
+    "note_recorded": "note",
+    "compaction_completed": "summary",
+    "artifact_failed": "failed load",
+    "event_redacted": "redaction",
+    "redaction_undone": "redaction undone",
+}
+LOADS = ("artifact_loaded", "artifact_skipped", "artifact_failed")
+
+
+class Event(NamedTuple):
+    """An event as a row of a table: its number in the log, its words, and all that is stored of it."""
+
+    number: int | None
+    id: str
+    seq: int
+    at: str
+    kind: str
+    session: str
+    words: str
+    stored: str
+    hash: str
+    is_sound: bool
+
+
+class Text(NamedTuple):
+    """What somebody noted, a model summed up, or what went wrong."""
+
+    kind: str
+    at: str
+    where: str
+    text: str
+    event_id: str
+
+
+class RunView(NamedTuple):
+    """A run: what its log says, folded once, and whether the log is sound."""
+
+    timeline: Timeline
+    chart: str
+    texts: list[Text]
+    problems: list[str]
+
+
+def steps_of(row: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the five phases, each done, now or to come; of another workflow the one that is known."""
+    done, now = row["phases_completed"], row["phase"]
+    if now not in (None, *PHASES):
+        return [(str(now), "now")]
+    is_finished = row["status"] == "completed"
+    return [(name, "done" if name in done or is_finished else "now" if name == now else "ahead") for name in PHASES]
+
+
+def facts_of(state: dict[str, Any], timeline: Timeline) -> Iterator[tuple[str, str]]:
+    """Yield what is known of a run, each fact with its name."""
+    bars = timeline["bars"]
+    facts = {
+        "work item": text_of_value(state.get("work_id")) or timeline["work_id"],
+        "target": text_of_value(state.get("target")),
+        "workflow": timeline["workflow_id"],
+        "status": text_of_value(state.get("status")),
+        "phase": current_phase(state),
+        "step": current_step(state),
+        "phases completed": ", ".join(phases_completed(state)),
+        "branch": text_of_value(branch_name(state)),
+        "pull request": pull_request(state),
+        "sessions": f"{len(bars)} on {plural(len({bar['machine'] for bar in bars}), 'machine')}" if bars else None,
+        "compactions": str(len(timeline["compactions"])) if timeline["compactions"] else None,
+        "events": f"{timeline['events']:,}",
+    }
+    yield from ((name, value) for name, value in facts.items() if value)
+
+
+@lru_cache(maxsize=8)
+def read_run(source: Source, run_id: str, version: str) -> RunView:
+    """Return a run's view; `version` is the source's, so that an unchanged log is not folded again."""
+    with source.open_log(run_id) as log:
+        timeline = build_timeline(run_id, log.stream(), seconds_of)
+        texts = [_text_of(one) for one in islice(_newest(log, tuple(TEXTS)), MOST_TEXTS)]
+        problems = [problem.what for problem in islice(find_problems(log.path), 5) if not problem.is_note]
+    chart = Chart(timeline, lambda number: f"?page={page_of(number)}#e{number}").svg() if timeline["bars"] else ""
+    return RunView(timeline, chart, [one for one in texts if one.text], problems)
+
+
+def page_of(number: int) -> int:
+    """Return the page that has the event of a number; both are counted from 1."""
+    return (number - 1) // EVENTS_A_PAGE + 1
+
+
+def read_events(log: Log, page: int) -> list[Event]:
+    """Return the events of a page, in their order."""
+    skipped = (page - 1) * EVENTS_A_PAGE
+    rows = log.connection.execute(f"{ROW} ORDER BY seq, id LIMIT {EVENTS_A_PAGE} OFFSET ?", (skipped,))
+    return [_event_of(row, number) for number, row in enumerate(rows, skipped + 1)]
+
+
+def find_event(log: Log, event_id: str) -> Event | None:
+    """Return one event; None if the log has none of that id."""
+    row = log.connection.execute(f"{ROW} WHERE id = ?", (event_id,)).fetchone()
+    return None if row is None else _event_of(row, None)
+
+
+def _event_of(row: tuple[Any, ...], number: int | None) -> Event:
+    recorded = decode_row((*row[:8], row[10]))
+    return Event(
+        number,
+        recorded["id"],
+        recorded["seq"],
+        str(recorded["at"]),
+        recorded["event"]["type"],
+        session_shown(recorded),
+        words_of(recorded),
+        json.dumps(recorded, ensure_ascii=False, indent=2),
+        row[HASH].hex(),
+        compute_hash(row) == row[HASH],
+    )
+
+
+def _newest(log: Log, kinds: tuple[str, ...]) -> Iterator[Recorded]:
+    marks = ", ".join("?" * len(kinds))
+    rows = log.connection.execute(f"{ROW} WHERE type IN ({marks}) ORDER BY seq DESC, id DESC", kinds)
+    with closing(rows):
+        yield from (decode_row((*row[:8], row[10])) for row in rows)
+
+
+def _text_of(recorded: Recorded) -> Text:
+    event = dict(recorded["event"])
+    kind = str(event["type"])
+    name = str(event["kind"]) if kind == "note_recorded" and isinstance(event.get("kind"), str) else TEXTS[kind]
+    said = event.get("text") or event.get("summary")
+    text = said if isinstance(said, str) else "" if kind == "compaction_completed" else words_of(recorded)
+    where = ":".join([part for part in (event.get("phase"), event.get("step")) if isinstance(part, str)])
+    return Text(name, str(recorded["at"]), where, text, recorded["id"])
+
+
+def session_rows(timeline: Timeline) -> Iterator[dict[str, Any]]:
+    """Yield the sessions of a run, the newest first."""
+    for bar in reversed(timeline["bars"]):
+        one = bar["session"]
+        yield {
+            "id": one["session_id"],
+            "agent": agent_shown(one["agent"], one["agent_version"]),
+            "machine": bar["machine"],
+            "started_at": one["started_at"],
+            "length": "open" if bar["is_open"] else duration(ran_seconds(one)),
+            "end": "open" if bar["is_open"] else one["end_reason"] or "ended",
+            "completed": ", ".join(one["newly_completed"]),
+            "loaded": len(one["artifacts_loaded"]),
+        }
+
+
+def given_to(log: Log, session_id: str) -> list[dict[str, str]]:
+    """Return what a session was given of each artifact, and what was left out, in the order of its events."""
+    marks = ", ".join("?" * len(LOADS))
+    question = f"{ROW} WHERE session_id = ? AND type IN ({marks}) ORDER BY seq, id"
+    found = []
+    for row in log.connection.execute(question, (session_id, *LOADS)):
+        recorded = decode_row((*row[:8], row[10]))
+        event = dict(recorded["event"])
+        how = {"artifact_loaded": event.get("given"), "artifact_skipped": "was there", "artifact_failed": "left out"}
+        about = {"artifact": str(event.get("artifact_id")), "given": str(how[str(event["type"])] or "whole")}
+        found.append({**about, "words": words_of(recorded), "event_id": recorded["id"], "at": str(recorded["at"])})
+    return found
+
+
+def events_of_session(log: Log, session_id: str) -> list[Event]:
+    """Return a session's events, the first thousand."""
+    rows = log.connection.execute(f"{ROW} WHERE session_id = ? ORDER BY seq, id LIMIT 1000", (session_id,))
+    return [_event_of(row, None) for row in rows]
+
+
+def markdown_of(run_id: str, state: dict[str, Any], view: RunView) -> str:
+    """Return a run as Markdown for an issue: facts, sessions, decisions and notes."""
+    lines = [f"## {run_id}", "", *[f"- {name}: {_plain(value)}" for name, value in facts_of(state, view.timeline)], ""]
+    lines += ["| session | agent | machine | started (UTC) | ran | end | completed |", "|---|---|---|---|---|---|---|"]
+    for one in session_rows(view.timeline):
+        cells = (one["id"], one["agent"], one["machine"], one["started_at"], one["length"], one["end"])
+        lines.append(f"| {' | '.join([_plain(cell) for cell in (*cells, one['completed'])])} |")
+    for text in view.texts:
+        lines += ["", f"**{text.kind}**{f' ({_plain(text.where)})' if text.where else ''}, {text.at}", ""]
+        lines += [f"> {line}" for line in text.text.splitlines()]
+    sound = f"is not sound: {view.problems[0]}" if view.problems else "verified: each event matches its hash"
+    return "\n".join([*lines, "", f"Its ledger {sound}."]) + "\n"
+
+
+def _plain(value: object) -> str:
+    """Return a value that neither ends a table's cell nor begins a tag."""
+    return str(value or "-").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
