@@ -11,7 +11,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import click
 
-from faber_ledger.cli.ui.attention import Filters, Row, attention_table, describe, filter_options, list_by_need
+from faber_ledger.cli.reports.run_list import describe_found
+from faber_ledger.cli.ui.attention import Filters, Row, attention_table, filter_options, list_by_need
 from faber_ledger.cli.ui.output import json_option, json_text, no_pager_option, say, show, show_long, tell
 from faber_ledger.cli.ui.server import server_address, url_option
 from faber_ledger.cli.ui.words import project_labels
@@ -21,10 +22,9 @@ from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.command_errors import ServerUnavailable
 from faber_ledger.ledger.encoding import dumps, loads, sha256
 from faber_ledger.postgres.address import Address
-from faber_ledger.postgres.fleet import LONGEST, Found, find_runs
+from faber_ledger.postgres.fleet import LONGEST, find_runs
 from faber_ledger.postgres.project import choose_projects, list_projects
 from faber_ledger.postgres.server import Server, listening, open_server
-from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.run import find_root, state_base
 from faber_ledger.runs.set_aside import read_or_empty
 
@@ -127,17 +127,10 @@ def _ask(project: str | None, filters: Filters, limit: int, server: Server, *, r
     known = list_projects(server)
     chosen = choose_projects(known, project)
     root = find_root(os.getcwd())
-    found = (_describe(one, filters, root, server.role) for one in find_runs(server, chosen))
+    found = (describe_found(one, filters, root, server.role) for one in find_runs(server, chosen))
     all_runs = [*found] if reads_all else []
     runs = [*islice(filter(filters.fit, all_runs or found), limit + 1)]
     return Answer(list_by_need(runs[:limit]), {name: known[name] for name in chosen}, len(runs) > limit, all_runs)
-
-
-def _describe(found: Found, filters: Filters, root: str, role: str) -> Row:
-    run, last = found.run, found.run["last_event"]
-    is_mine = found.login == role if found.login else (found.start or last)["writer"] == known_writer(root)
-    about = {"who": found.login or run["machine"], "is_mine": is_mine, "last_heard_at": last["at"]}
-    return describe({**run, **about}, found.state, filters, root, found.start, is_open=bool(run["open_sessions"]))
 
 
 def _watch(address: Address, ask: Callable[[Server], Answer], every: float, react: React, *, as_json: bool) -> None:

@@ -8,29 +8,42 @@ import tempfile
 import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import click
 
 from faber_ledger.cli.ui.output import say, tell
+from faber_ledger.cli.ui.server import server_address, url_option
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.run import find_root
+
+if TYPE_CHECKING:
+    from faber_ledger.cli.page.source import Source
 
 INSTALL = "pip install 'faber-ledger[page]'"
 OPENER = '<!doctype html><meta http-equiv="refresh" content="0; url={}"><title>faber-ledger</title>\n'
 
 
 @click.command()
-@click.option("--port", type=click.IntRange(0, 65535), default=0, metavar="PORT", help="The port; without one, a free one.")
+@url_option
+@click.option("--project", metavar="PROJECT", help="With a server: one project's runs, by its id or name.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, metavar="PORT", help="The port; without one, a free one."
+)
 @click.option("--no-browser", is_flag=True, help="Print the page's address, which is good once, and open no browser.")
-def page(port: int, no_browser: bool) -> None:
+def page(url: str | None, project: str | None, port: int, no_browser: bool) -> None:
     """Show the runs of this project in the browser, live, until Ctrl-C: what is at work, what waits, what happened.
+
+    With --url or --project the runs of the team's server.
 
     Nothing can be changed there. Only this machine reaches the page, and only the browser that was opened.
 
     \b
     Example: faber-ledger page
-    Exit codes: 0 done, also after Ctrl-C; 1 the extra is not installed, or the port is taken; 2 wrong usage.
+    Exit codes: 0 done, also after Ctrl-C; 1 the extra is not installed, or the port is taken; 2 wrong usage;
+    10 the server shows no such project; 12 the server is newer than this program; 13 the server is not available;
+    14 it refuses.
     """
     try:
         import uvicorn
@@ -39,19 +52,36 @@ def page(port: int, no_browser: bool) -> None:
         from faber_ledger.cli.page.guard import Guard
     except ImportError as error:
         raise LedgerError(f"the page needs {error.name}, which is not installed", hint=f"run `{INSTALL}`") from error
-    from faber_ledger.cli.page.source import Project
-
-    root = find_root(os.getcwd())
-    with _listening(port) as listener:
+    with _listening(port) as listener, _source_of(url, project) as source:
         number = listener.getsockname()[1]
-        guard = Guard(build_app(Project(root, os.path.basename(os.path.realpath(root)))), number)
+        guard = Guard(build_app(source), number)
         address = f"http://127.0.0.1:{number}/?token={guard.token}"
-        settings = uvicorn.Config(guard, log_level="warning", lifespan="off", server_header=False, timeout_graceful_shutdown=1)
+        settings = uvicorn.Config(
+            guard, log_level="warning", lifespan="off", server_header=False, timeout_graceful_shutdown=1
+        )
         with _opener(address) as path:
             if no_browser or not webbrowser.open(f"file://{path}"):
                 tell(f"{address}")
-            say(f"http://127.0.0.1:{number}/ shows the runs of {escape(root)}, until Ctrl-C")
+            say(f"http://127.0.0.1:{number}/ shows the runs of {escape(source.title)}, until Ctrl-C")
             uvicorn.Server(settings).run([listener])
+
+
+@contextmanager
+def _source_of(url: str | None, project: str | None) -> Iterator[Source]:
+    """Yield what is shown: the server's runs where one is named, else those of the project here."""
+    root = find_root(os.getcwd())
+    if url is None and project is None:
+        from faber_ledger.cli.page.source import Project
+
+        yield Project(root, os.path.basename(os.path.realpath(root)))
+        return
+    from faber_ledger.cli.page.team import Team
+
+    team = Team(server_address(url), project, root)
+    try:
+        yield team
+    finally:
+        team.close()
 
 
 @contextmanager
@@ -61,6 +91,7 @@ def _listening(port: int) -> Iterator[socket.socket]:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind(("127.0.0.1", port))
+            listener.listen()
         except OSError as error:
             what = f"the port {port} cannot be used: {error.strerror}"
             raise LedgerError(what, hint="leave out --port, and a free one is taken") from error

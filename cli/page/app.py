@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from faber_ledger.cli.page.source import Source
 
 RUNS_A_PAGE = 100
+KEPT = 8  # runs whose view is kept
 MOST_HITS = 100
 LOOK_SECONDS = 0.5  # between two looks for a change
 
@@ -60,6 +62,8 @@ class Page:
 
     def __init__(self, source: Source) -> None:
         self._source = source
+        # An unchanged log is not folded again.
+        self._read_run = lru_cache(maxsize=KEPT)(lambda run_id, version: views.read_run(source, run_id))
         self._templates = Environment(loader=PackageLoader("faber_ledger", "cli/page/templates"), autoescape=True)
         self._templates.filters.update(line=escape, lines=escape_lines, age=_age)
         self._templates.globals.update(title=source.title, version=__version__, steps_of=views.steps_of)
@@ -67,10 +71,11 @@ class Page:
     def show_list(self, request: Request) -> Response:
         """Show the runs, those that need somebody first."""
         query = request.query_params
-        chosen = {name: name in query for name in ("mine", "waiting", "failed")}
         stale = query.get("stale")
         filters = Filters(
-            **chosen,
+            mine="mine" in query,
+            waiting="waiting" in query,
+            failed="failed" in query,
             work_id=query.get("work_id") or None,
             status=query.get("status") or None,
             stale=None if stale is None else parse_duration(stale or "24h"),
@@ -158,7 +163,7 @@ class Page:
 
     def _read(self, request: Request) -> tuple[str, views.RunView]:
         run_id = request.path_params["run_id"]
-        return run_id, views.read_run(self._source, run_id, self._source.version_of(run_id))
+        return run_id, self._read_run(run_id, self._source.version_of(run_id))
 
     def _render(self, template: str, code: int = 200, /, **values: Any) -> Response:
         return HTMLResponse(self._templates.get_template(template).render(values), code)
@@ -167,12 +172,10 @@ class Page:
 def _choose_page(wanted: str | None, count: int, size: int, *, default: int | None) -> tuple[int, int]:
     """Return the page that is asked for, else the default (None: the last), and how many there are."""
     pages = max(1, -(-count // size))
-    number = int(wanted) if (wanted or "").isdecimal() and len(wanted or "") < 9 else default or pages
+    number = int(wanted) if wanted and wanted.isdecimal() and len(wanted) < 9 else default or pages
     return min(max(1, number), pages), pages
 
 
 def _age(at: str | None) -> str:
     seconds = seconds_of(at)
     return "-" if seconds is None else short_age(now() - seconds)
-
-

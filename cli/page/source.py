@@ -7,8 +7,8 @@ import time
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from faber_ledger.cli.commands.search import group_newest, search_run
 from faber_ledger.cli.reports.run_list import describe_known, read_known
+from faber_ledger.cli.reports.search import group_newest, search_run
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.kept import runs_here
@@ -17,7 +17,7 @@ from faber_ledger.runs.seen import shape_of
 from faber_ledger.runs.state_file import read_state
 
 if TYPE_CHECKING:
-    from faber_ledger.cli.commands.search import Hit
+    from faber_ledger.cli.reports.search import Hit
     from faber_ledger.cli.ui.attention import Filters, Row
     from faber_ledger.files.word_query import WordQuery
     from faber_ledger.ledger.log import Log

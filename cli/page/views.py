@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import closing
-from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -103,9 +102,8 @@ def facts_of(state: dict[str, Any], timeline: Timeline) -> Iterator[tuple[str, s
     yield from ((name, value) for name, value in facts.items() if value)
 
 
-@lru_cache(maxsize=8)
-def read_run(source: Source, run_id: str, version: str) -> RunView:
-    """Return a run's view; `version` is the source's, so that an unchanged log is not folded again."""
+def read_run(source: Source, run_id: str) -> RunView:
+    """Return a run's view; raises RunNotFound, LedgerError."""
     with source.open_log(run_id) as log:
         timeline = build_timeline(run_id, log.stream(), seconds_of)
         texts = [_text_of(one) for one in islice(_newest(log, tuple(TEXTS)), MOST_TEXTS)]
@@ -211,7 +209,7 @@ def markdown_of(run_id: str, state: dict[str, Any], view: RunView) -> str:
     for text in view.texts:
         lines += ["", f"**{text.kind}**{f' ({_plain(text.where)})' if text.where else ''}, {text.at}", ""]
         lines += [f"> {line}" for line in text.text.splitlines()]
-    sound = f"is not sound: {view.problems[0]}" if view.problems else "verified: each event matches its hash"
+    sound = f"is not sound: {view.problems[0]}" if view.problems else "is verified: each event matches its hash"
     return "\n".join([*lines, "", f"Its ledger {sound}."]) + "\n"
 
 

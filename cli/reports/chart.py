@@ -46,7 +46,8 @@ class Chart:
         self.height = AXIS
         body = [*self._phases(), *self._machines(), *self._artifacts()]
         width, label = f"{self.scale.width:.0f}", markup(f"Timeline of the run {self.timeline['run_id']}")
-        svg = f'<svg viewBox="0 0 {width} {self.height + 8:g}" width="{self.scale.width * 0.72:.0f}" role="group" aria-label="{label}">'
+        size = f'viewBox="0 0 {width} {self.height + 8:g}" width="{self.scale.width * 0.72:.0f}"'
+        svg = f'<svg {size} role="group" aria-label="{label}">'
         return "\n".join([svg, *self._axis(), *self._compactions(), *body, "</svg>"])
 
     # Behind the bars

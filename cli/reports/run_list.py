@@ -35,6 +35,7 @@ from faber_ledger.runs.state_write import KnownState
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
+    from faber_ledger.postgres.fleet import Found
     from faber_ledger.projections.fold import Blocks
 
 
@@ -77,6 +78,14 @@ def read_row(run: Run, filters: Filters) -> Row:
 def describe_known(run: Run, known: Known, filters: Filters) -> Row:
     """Return a run as the lists show it, by what was read of it; its state is as it is now."""
     return describe(known.row, known.state, filters, run.root, known.start, is_open=known.is_open)
+
+
+def describe_found(found: Found, filters: Filters, root: str, role: str) -> Row:
+    """Return a run of the server as the lists show it; `role` is the login that asks."""
+    run, last = found.run, found.run["last_event"]
+    is_mine = found.login == role if found.login else (found.start or last)["writer"] == known_writer(root)
+    about = {"who": found.login or run["machine"], "is_mine": is_mine, "last_heard_at": last["at"]}
+    return describe({**run, **about}, found.state, filters, root, found.start, is_open=bool(run["open_sessions"]))
 
 
 def read_known(run: Run) -> Known:

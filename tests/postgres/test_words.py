@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.searching import EVENTS, STATE
 
-from faber_ledger.cli.commands.search import event_texts, state_texts
+from faber_ledger.cli.reports.search import event_texts, state_texts
 from faber_ledger.files.word_query import LONGEST_WORD, words_of
 from faber_ledger.ledger.encoding import canonical
 

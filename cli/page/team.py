@@ -1,0 +1,130 @@
+"""What the page shows of the runs of a team's server."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from faber_ledger.cli.reports.run_list import describe_found
+from faber_ledger.cli.reports.search import group_newest, search_server
+from faber_ledger.files.json_text import JsonText
+from faber_ledger.ledger.encoding import INSERT
+from faber_ledger.ledger.errors import LedgerError, RunNotFound
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.union import Passing, open_scratch, write_rows
+from faber_ledger.postgres.exchange import describe_state, fetch_rows, fetch_state
+from faber_ledger.postgres.fleet import find_runs
+from faber_ledger.postgres.project import choose_projects, list_projects, newest_event
+from faber_ledger.postgres.server import Server, listening, open_server
+
+if TYPE_CHECKING:
+    from faber_ledger.cli.reports.search import Hit
+    from faber_ledger.cli.ui.attention import Filters, Row
+    from faber_ledger.files.word_query import WordQuery
+    from faber_ledger.postgres.address import Address
+
+EVERY_SECONDS, RETRY_SECONDS = 30.0, 2.0  # between two looks by the clock; before a lost server is asked again
+MOST_LOGS = 8  # that are kept
+
+
+class Team:
+    """The runs of a team's server; what a run's log has is fetched into a temporary file, through the gate."""
+
+    def __init__(self, address: Address, project: str | None, root: str) -> None:
+        """Take the server's address, the one project that is meant, and where this program was started."""
+        self._address, self._wanted, self._root = address, project, root
+        self._folder = tempfile.mkdtemp(prefix="faber-ledger-")
+        self._logs: dict[str, tuple[str, str]] = {}  # of each run the version that was fetched, and its file
+        self._lock = threading.Lock()
+        self._news = itertools.count(1)
+        self._version = 0
+        with self._asked() as (server, names):
+            self.title = ", ".join(names.values()) or server.role
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def close(self) -> None:
+        """Remove what was fetched."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    @contextmanager
+    def _asked(self) -> Iterator[tuple[Server, dict[str, str]]]:
+        """Yield the server, and the names of the projects that are shown; raises as `open_server`."""
+        with open_server(self._address) as server:
+            names = list_projects(server)
+            yield server, {project: names[project] for project in choose_projects(names, self._wanted)}
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                with self._asked() as (server, names), listening(server) as listener:
+                    while True:
+                        self._version = next(self._news)
+                        listener.wait(names, EVERY_SECONDS)
+            except LedgerError:  # each view says why; until the server is back nothing changes
+                time.sleep(RETRY_SECONDS)
+
+    def list_rows(self, filters: Filters) -> list[Row]:
+        """Return the runs that fit, as `fleet` describes them, newest first."""
+        with self._asked() as (server, names):
+            rows = (describe_found(one, filters, self._root, server.role) for one in find_runs(server, list(names)))
+            return [row for row in rows if filters.fit(row)]
+
+    @contextmanager
+    def open_log(self, run_id: str) -> Iterator[Log]:
+        """Open a run's log; raises RunNotFound, LedgerError."""
+        with self._lock:
+            path = self._fetch(run_id)
+        with Log.read(path) as log:
+            yield log
+
+    def _fetch(self, run_id: str) -> str:
+        version = self.version_of(run_id)
+        known, path = self._logs.pop(run_id, ("", ""))
+        if known != version:
+            path = os.path.join(tempfile.mkdtemp(dir=self._folder), "log.db")  # the old one may be open
+            with self._asked() as (server, names), closing(open_scratch("the server")) as scratch:
+                for batch in fetch_rows(server, self._project_of(server, names, run_id), run_id):
+                    rows = [row for _, row in batch]
+                    scratch.connection.executemany(INSERT.replace("INSERT", "INSERT OR IGNORE"), rows)
+                write_rows(Passing([scratch]), path)
+        self._logs[run_id] = version, path
+        while len(self._logs) > MOST_LOGS:
+            self._logs.pop(next(iter(self._logs)))
+        return path
+
+    def _project_of(self, server: Server, names: dict[str, str], run_id: str) -> str:
+        for project in names:
+            if newest_event(server, project, run_id) is not None:
+                return project
+        raise RunNotFound(f"the server shows you no run {run_id}")
+
+    def state_of(self, run_id: str) -> dict[str, Any]:
+        """Return a run's state; empty if there is none that can be read."""
+        with self._asked() as (server, names):
+            content = fetch_state(server, self._project_of(server, names, run_id), run_id)
+        try:
+            return JsonText(content or "{}").value
+        except (ValueError, RecursionError):
+            return {}
+
+    def search(self, query: WordQuery, limit: int) -> tuple[list[list[Hit]], bool]:
+        """Return the newest hits by run, and whether there are more."""
+        with self._asked() as (server, names):
+            return group_newest(search_server(server, query, list(names), limit), limit)
+
+    def version_of(self, run_id: str) -> str:
+        """Return what changes whenever the run does."""
+        with self._asked() as (server, names):
+            project = self._project_of(server, names, run_id)
+            return f"{newest_event(server, project, run_id)} {describe_state(server, project, run_id)}"
+
+    def version(self) -> object:
+        """Return what changes whenever one of the runs does."""
+        return self._version

@@ -1,0 +1,214 @@
+"""`faber-ledger page`: what it shows, that it follows what happens, and who may read it."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import sqlite3
+import subprocess
+from contextlib import closing
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import pytest
+from support.command import COMMAND
+from support.project import RUN, Project
+from support.served import Served
+from support.timelines import HOSTILE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+STARTED = "SessionStart.startup.print"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A project with a session and a note."""
+    project = Project.made(tmp_path / "shop")
+    project.deliver(STARTED)
+    project.faber("note", "the cache goes", "--decision")
+    return project
+
+
+@pytest.fixture
+def page(project: Project) -> Iterator[Served]:
+    """Its page."""
+    with Served(project.root, project.environment()) as served:
+        yield served
+
+
+def shown(text: str) -> str:
+    """Return the words of a page."""
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", text)).split())
+
+
+# What it shows
+
+
+def test_the_list_has_the_rows_and_the_order_of_run_list(project: Project, page: Served) -> None:
+    project.start_run("77", "--run-id", "other", "--yes")
+    project.change_state(status="failed")
+    rows = json.loads(project.faber("run", "list", "--json").stdout)["data"]
+    found = re.findall(r'<tr id="run-([^"]+)" class="(\w+)"', page.read("/"))
+    assert found == [(row["run_id"], row["state"]) for row in rows]
+    assert {name for name, _ in found} == {RUN, "other"}
+    assert re.findall(r'<tr id="run-([^"]+)"', page.read("/?failed=")) == [RUN]
+    assert "No run matches" in page.read("/?waiting=")
+
+
+def test_a_run_has_its_sessions_texts_and_events(project: Project, page: Served) -> None:
+    text = page.read(f"/run/{RUN}")
+    words = shown(text)
+    (session,) = [event["session_id"] for event in project.of_type("session_started")]
+    assert "decision" in words
+    assert "the cache goes" in words
+    assert f"verified: each of its {len(project.events)} events matches its hash" in words
+    for recorded in project.recorded:
+        assert f'href="/run/{RUN}/event/{recorded["id"]}"' in text
+    of_session = shown(page.read(f"/run/{RUN}/session/{quote(session)}"))
+    assert "workflow-state whole" in of_session
+    event = project.recorded[-1]
+    of_event = page.read(f"/run/{RUN}/event/{event['id']}")
+    (stored,) = re.findall("<pre>(.*)</pre>", of_event, re.DOTALL)
+    assert json.loads(html.unescape(stored))["id"] == event["id"]
+
+
+def test_a_log_that_was_changed_is_not_called_verified(project: Project, page: Served) -> None:
+    with closing(sqlite3.connect(project.clones_log)) as log:
+        triggers = log.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        for name, _ in triggers:
+            log.execute(f"DROP TRIGGER {name}")
+        log.execute("UPDATE event SET payload = replace(payload, 'cache', 'queue')")
+        for _, statement in triggers:
+            log.execute(statement)
+        log.commit()
+    text = shown(page.read(f"/run/{RUN}"))
+    assert "not sound: " in text
+    assert "verified" not in text
+
+
+def test_markdown_has_what_an_issue_needs(page: Served) -> None:
+    text = page.read(f"/run/{RUN}/markdown")
+    assert text.startswith(f"## {RUN}\n")
+    assert "\n**decision**" in text
+    assert "\n> the cache goes\n" in text
+    assert text.endswith("Its ledger is verified: each event matches its hash.\n")
+
+
+def test_a_search_leads_to_the_event(project: Project, page: Served) -> None:
+    text = page.read("/search?q=CACHE+goes")
+    note = next(one for one in project.recorded if one["event"]["type"] == "note_recorded")
+    assert f'href="/run/{RUN}/event/{note["id"]}"' in text
+    assert "Nothing has all of these words" in page.read("/search?q=nowhere")
+
+
+def test_many_events_have_pages(project: Project, page: Served) -> None:
+    for number in range(210):
+        project.faber("note", f"note {number}")
+    last, first = page.read(f"/run/{RUN}"), page.read(f"/run/{RUN}?page=1")
+    assert "page 2 of 2" in last
+    assert ('id="e200"' in first, 'id="e201"' in first, 'id="e201"' in last) == (True, False, True)
+    assert page.read(f"/run/{RUN}?page=9") == last
+
+
+@pytest.mark.parametrize("path", ["/run/nothing", f"/run/{RUN}/event/x", f"/run/{RUN}/session/x", "/nothing"])
+def test_what_is_not_there_is_said(page: Served, path: str) -> None:
+    assert "There is nothing to show" in page.read(path, 404)
+
+
+def test_a_recording_is_told_to_who_listens(project: Project, page: Served) -> None:
+    stream = page.ask("/changes")
+    assert stream.readline() == b": \n"
+    project.faber("note", "while the tab is open")
+    lines = iter(stream.readline, b"")
+    assert next(line for line in lines if line.strip()) == b"data: changed\n"
+
+
+# Who may read it
+
+
+def test_only_the_browser_that_was_opened_reads_it(page: Served) -> None:
+    flags = page.cookie_header.lower()
+    assert {"httponly", "samesite=lax"} <= {*flags.split("; ")}
+    token = page.address.removeprefix(f"http://{page.host}")
+    own, page.cookie = page.cookie, ""
+    assert [page.ask(path).status for path in ("/", token, f"/run/{RUN}", "/changes", "/static/page.css")] == [403] * 5
+    page.cookie = own
+    assert page.ask("/").status == 200
+    assert page.ask("/", Host=f"attacker.example:{page.host.partition(':')[2]}").status == 421
+    assert page.ask("/", Origin="http://attacker.example").status == 403
+    assert page.ask("/", Origin="null").status == 403
+    assert [page.ask("/", method).status for method in ("POST", "PUT", "DELETE", "OPTIONS")] == [405] * 4
+
+
+def test_the_policy_lets_nothing_from_elsewhere_in(page: Served) -> None:
+    for path in ("/", f"/run/{RUN}", "/nothing", f"/run/{RUN}/markdown"):
+        headers = page.ask(path).headers
+        policy = headers["content-security-policy"]
+        assert policy.startswith("default-src 'none';"), path
+        assert "unsafe" not in policy
+        assert (headers["x-content-type-options"], headers["cache-control"]) == ("nosniff", "no-store")
+    assert not re.search(r"<[^>]+\s(style|on\w+)=", page.read(f"/run/{RUN}"))  # which the policy would refuse
+
+
+def test_no_text_of_a_ledger_is_markup(project: Project) -> None:
+    project.change_state(target=HOSTILE, work_id=HOSTILE, branch=HOSTILE, pr_url=HOSTILE, current_phase=HOSTILE)
+    project.faber("note", HOSTILE)
+    project.deliver(STARTED, session_id=HOSTILE)
+    with Served(project.root, project.environment()) as page:
+        paths = ["/", f"/run/{RUN}", f"/search?q={quote('document title')}"]
+        paths += re.findall(r'href="(/run/[^"]+)"', page.read(f"/run/{RUN}"))
+        for path in paths:
+            answer = page.ask(html.unescape(path).replace(" ", "%20"))
+            text = answer.read().decode()
+            if answer.headers["content-type"].startswith("text/html"):
+                assert "<script>" not in text, path
+                assert "<img" not in text, path
+            assert "\u202e" not in text, path
+            assert "\x1b" not in text, path
+
+
+def test_the_page_listens_on_loopback_alone(page: Served) -> None:
+    port = int(page.host.partition(":")[2])
+    with open("/proc/net/tcp", encoding="ascii") as file:
+        listening = [line.split()[1] for line in file if line.split()[3] == "0A"]
+    assert [one.partition(":")[0] for one in listening if int(one.partition(":")[2], 16) == port] == ["0100007F"]
+
+
+def test_the_address_reaches_the_browser_through_a_private_file(project: Project, tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\nstat -c %a "${{1#file://}}" > {seen}\ncat "${{1#file://}}" >> {seen}\n')
+    browser.chmod(0o755)
+    environment = {**project.environment(), "BROWSER": f"{browser} %s"}
+    with subprocess.Popen(
+        [COMMAND, "page"], cwd=project.root, env=environment, stderr=subprocess.PIPE, text=True
+    ) as one:
+        assert one.stderr is not None
+        assert " shows the runs of shop, until Ctrl-C" in one.stderr.readline()
+        said = seen.read_text()
+        with open(f"/proc/{one.pid}/cmdline", encoding="utf-8") as file:
+            assert "token" not in file.read()
+        one.terminate()
+    assert re.fullmatch(
+        r"600\n<!doctype html><meta http-equiv=\"refresh\" content=\"0; url=http://127.0.0.1:\d+/\?token=.*\n", said
+    )
+
+
+# What is missing
+
+
+def test_without_the_extra_the_command_says_how_to_install_it(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "uvicorn.py").write_text("raise ModuleNotFoundError(name='uvicorn')\n")
+    said = project.said("page", code=1, env={"PYTHONPATH": str(tmp_path)})
+    assert said == (
+        "error: the page needs uvicorn, which is not installed\n\nhint: run `pip install 'faber-ledger[page]'`\n"
+    )
+
+
+def test_a_taken_port_is_said(project: Project, page: Served) -> None:
+    port = page.host.partition(":")[2]
+    assert f"the port {port} cannot be used" in project.said("page", "--port", port, code=1)

@@ -1,0 +1,35 @@
+"""`faber-ledger page --url`: the runs of the team's server, as its members' clones have pushed them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from support.project import RUN
+from support.served import Served
+
+if TYPE_CHECKING:
+    from support.team_server import Team
+
+
+def test_a_colleague_sees_the_run_as_it_was_pushed(team: Team) -> None:
+    first, second, _ = team.clones
+    first.faber("note", "the cache goes")
+    team.sync(first)
+    session = first.of_type("session_started")[0]["session_id"]
+    environment = second.environment({"FABER_LEDGER_URL": team.url})
+    with Served(second.root, environment, "--project", team.project) as page:
+        assert re.findall(r'<tr id="run-([^"]+)"', page.read("/")) == [RUN]
+        stream = page.ask("/changes")
+        assert stream.readline() == b": \n"
+        text = page.read(f"/run/{RUN}")
+        assert "the cache goes" in text
+        assert f"verified: each of its {len(first.events)} events" in text
+        assert f'href="/run/{RUN}/session/{session}"' in text
+        assert "the cache goes" in page.read("/search?q=cache")
+        first.faber("note", "it comes back")
+        team.sync(first)
+        lines = iter(stream.readline, b"")
+        assert next(line for line in lines if line.strip()) == b"data: changed\n"
+        assert "it comes back" in page.read(f"/run/{RUN}")
+        page.read("/run/nothing", 404)
