@@ -48,7 +48,11 @@ class Browser:
 
     def open(self, path: Path) -> None:
         """Load a file."""
-        self._ask("POST", "/url", {"url": path.as_uri()})
+        self.visit(path.as_uri())
+
+    def visit(self, address: str) -> None:
+        """Load what is at an address."""
+        self._ask("POST", "/url", {"url": address})
 
     @property
     def url(self) -> str:
@@ -85,9 +89,13 @@ class Browser:
             return False
         return True
 
+    def resize(self, width: int, height: int) -> None:
+        """Give the window a size."""
+        self._ask("POST", "/window/rect", {"width": width, "height": height})
+
     def picture(self, width: int, height: int) -> bytes:
         """Return the page as a PNG."""
-        self._ask("POST", "/window/rect", {"width": width, "height": height})
+        self.resize(width, height)
         return base64.b64decode(self._ask("GET", "/screenshot"))
 
     def printed(self) -> bytes:
