@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader
 from starlette.applications import Starlette
@@ -42,6 +43,7 @@ def build_app(source: Source) -> Starlette:
         "/": page.show_list,
         "/search": page.show_search,
         "/run/{run_id}": page.show_run,
+        "/run/{run_id}/chart": page.show_chart,
         "/run/{run_id}/markdown": page.show_markdown,
         "/run/{run_id}/session/{session_id}": page.show_session,
         "/run/{run_id}/event/{event_id}": page.show_event,
@@ -85,13 +87,19 @@ class Page:
         shown = rows[(page - 1) * RUNS_A_PAGE :][:RUNS_A_PAGE]
         for row in shown:
             row["words"] = state_words(row)
-        return self._render("list.html", rows=shown, count=len(rows), query=query, page=page, pages=pages)
+        kept = [(name, value) for name, value in query.multi_items() if name != "page"]
+        to_page = f"/?{urlencode([*kept, ('page', '')])}"
+        return self._render(
+            "list.html", rows=shown, count=len(rows), query=query, page=page, pages=pages, to_page=to_page
+        )
 
     def show_run(self, request: Request) -> Response:
         """Show one run."""
         run_id, view = self._read(request)
         count = view.timeline["events"]
-        page, pages = _choose_page(request.query_params.get("page"), count, views.EVENTS_A_PAGE, default=None)
+        query, sessions = request.query_params, list(views.session_rows(view.timeline))
+        page, pages = _choose_page(query.get("page"), count, views.EVENTS_A_PAGE, default=None)
+        shown, more = _choose_page(query.get("sessions"), len(sessions), views.SESSIONS_A_PAGE, default=1)
         with self._source.open_log(run_id) as log:
             events = views.read_events(log, page)
         state = self._source.state_of(run_id)
@@ -100,11 +108,20 @@ class Page:
             run_id=run_id,
             view=view,
             facts=views.facts_of(state, view.timeline),
-            sessions=list(views.session_rows(view.timeline)),
+            chart=views.draw(view.timeline, "") if len(sessions) <= views.MOST_DRAWN else "",
+            count=len(sessions),
+            sessions=sessions[(shown - 1) * views.SESSIONS_A_PAGE :][: views.SESSIONS_A_PAGE],
+            shown=shown,
+            more=more,
             events=events,
             page=page,
             pages=pages,
         )
+
+    def show_chart(self, request: Request) -> Response:
+        """Show the chart of a run alone."""
+        run_id, view = self._read(request)
+        return self._render("chart.html", run_id=run_id, chart=views.draw(view.timeline, f"/run/{quote(run_id)}"))
 
     def show_markdown(self, request: Request) -> Response:
         """Return a run as Markdown."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from faber_ledger.cli.reports.run_list import describe_known, read_known
 from faber_ledger.cli.reports.search import group_newest, search_run
-from faber_ledger.ledger.errors import LedgerError, RunNotFound
+from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound
 from faber_ledger.runs.active import active_run
-from faber_ledger.runs.kept import runs_here
+from faber_ledger.runs.kept import run_here, runs_here
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.seen import shape_of
 from faber_ledger.runs.state_file import read_state
@@ -104,10 +105,11 @@ class Project:
             return found
 
     def _find(self, run_id: str) -> Run:
-        found = next((run for run in runs_here(self._root) if run.run_id == run_id), None)
-        if found is None:
-            raise RunNotFound(f"there is no run {run_id} here")
-        return found
+        with suppress(InvalidRunId):
+            found = run_here(self._root, run_id)
+            if found.is_recorded() or os.path.lexists(found.state_path):
+                return found
+        raise RunNotFound(f"there is no run {run_id} here")
 
 
 def _version_of(run: Run) -> str:

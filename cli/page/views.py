@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from faber_ledger.projections.timeline import Timeline
 
 PHASES = ("frame", "architect", "build", "evaluate", "release")
-EVENTS_A_PAGE = 200
+EVENTS_A_PAGE, SESSIONS_A_PAGE = 200, 100
+MOST_DRAWN = 200  # sessions of a chart that a run's own view has: a longer one has a view of its own
 MOST_TEXTS = 50
 # The kinds of event whose texts a person reads, and how each is called.
 TEXTS = {
@@ -68,7 +69,6 @@ class RunView(NamedTuple):
     """A run: what its log says, folded once, and whether the log is sound."""
 
     timeline: Timeline
-    chart: str
     texts: list[Text]
     problems: list[str]
 
@@ -108,13 +108,16 @@ def read_run(source: Source, run_id: str) -> RunView:
         timeline = build_timeline(run_id, log.stream(), seconds_of)
         texts = [_text_of(one) for one in islice(_newest(log, tuple(TEXTS)), MOST_TEXTS)]
         problems = [problem.what for problem in islice(find_problems(log.path), 5) if not problem.is_note]
-    chart = Chart(timeline, lambda number: f"?page={page_of(number)}#e{number}").svg() if timeline["bars"] else ""
-    return RunView(timeline, chart, [one for one in texts if one.text], problems)
+    return RunView(timeline, [one for one in texts if one.text], problems)
 
 
-def page_of(number: int) -> int:
-    """Return the page that has the event of a number; both are counted from 1."""
-    return (number - 1) // EVENTS_A_PAGE + 1
+def draw(timeline: Timeline, address: str) -> str:
+    """Return a run's chart, whose bars lead to their events in the view at an address; empty without a session."""
+
+    def address_of(number: int) -> str:
+        return f"{address}?page={(number - 1) // EVENTS_A_PAGE + 1}#e{number}"
+
+    return Chart(timeline, address_of).svg() if timeline["bars"] else ""
 
 
 def read_events(log: Log, page: int) -> list[Event]:
