@@ -132,7 +132,7 @@ def list_more(run: Run, state: dict[str, Any], parts: list[Part], budget: int) -
 
     `parts` are what the packet has, in at most `budget` units.
     """
-    more = ["`faber-ledger reconstitute` (all that is known)", "`faber-ledger log` (events)"]
+    more = ["`faber-ledger reconstitute` (all that is known)", "`faber-ledger log` (the events)"]
     if sum([len(part["content"]) for part in parts]) > min(budget, MAX_WHOLE):
         more.append("`faber-ledger session-load --force --budget 100000` (artifacts whole)")
     for what, name in (("FABER's events", EVENTS), ("FABER's events", CONSOLIDATED), ("session summaries", SUMMARIES)):
@@ -147,9 +147,10 @@ def list_more(run: Run, state: dict[str, Any], parts: list[Part], budget: int) -
 
 
 BROKE_OFF = (
-    "The session before this conversation broke off, or is at work: unless the user says that it is"
-    " over, ask before you change anything. `git status` and `git log` show what it left."
+    "The session before this conversation broke off, or is still at work: first ask the user whether it is over, unless"
+    " the user has said so."
 )
+LEFT_HERE = " `git status` and `git log` show what it left."
 
 
 def read_remembered(
@@ -173,12 +174,16 @@ def start_before(log: Log, client: str | None) -> tuple[Recorded | None, Recorde
     return first, log.last_start(before=first)
 
 
-def describe_break(log: Log, client: str | None, first: Recorded | None, start: Recorded | None) -> str | None:
-    """Return a sentence if the session before a conversation, as `start_before` has it, had no end by its start."""
+def describe_break(
+    root: str, log: Log, client: str | None, first: Recorded | None, start: Recorded | None
+) -> str | None:
+    """Return what to do if the session before a conversation, as `start_before` has it, had no end by its start."""
     if client is None or start is None or start["client"] == client:
         return None
     ended = log.end_after(start, before=first)
-    return None if ended is not None and dict(ended["event"]).get("reason") != "abandoned" else BROKE_OFF
+    if ended is not None and dict(ended["event"]).get("reason") != "abandoned":
+        return None
+    return BROKE_OFF + (LEFT_HERE if start["writer"] == writer_of(root) else "")
 
 
 def _also_text(also: list[str], room: int) -> str:
@@ -331,11 +336,11 @@ class Artifacts:
 
     def _state_text(self, part: Part, room: int) -> tuple[str, bool, int]:
         """Return the text of the run's state in so much room, whether it is whole, and the room that it needs."""
-        head = f"\n{name_of(part)}: the rest of {defuse(one_line(part['source']))} (what stands above"
+        head = f"\n{name_of(part)}: {defuse(one_line(part['source']))}, without what stands above"
         heads = [
-            f"{head} is left out){WRITES}\n",
-            f"{head} and what other phases did is left out){WRITES}\n",
-            f"{head} is left out, long parts are shortened){WRITES}\n",
+            f"{head}{WRITES}\n",
+            f"{head} and what other phases did{WRITES}\n",
+            f"{head}, its long parts shortened{WRITES}\n",
         ]
         longest = max(map(units, heads))
         is_long = len(part["content"]) > LONG_STATE

@@ -405,8 +405,8 @@ def test_a_long_note_goes_on_below_the_position(project: Project) -> None:
 
 def test_the_next_conversation_hears_of_a_broken_session_at_each_start(project: Project) -> None:
     said = (
-        "\nThe session before this conversation broke off, or is at work: unless the user says that it is over, ask"
-        " before you change anything. `git status` and `git log` show what it left.\n"
+        "\nThe session before this conversation broke off, or is still at work: first ask the user whether it is over,"
+        " unless the user has said so. `git status` and `git log` show what it left.\n"
     )
     first = [project.deliver(STARTUP, client="one"), project.deliver(STARTUP, client="one")]
     assert [said in (answer.packet or "") for answer in first] == [False, False]
