@@ -141,10 +141,11 @@ def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
 
 def _unsent_files(run: Run) -> str | None:
     sent = Sent(run)
-    due = due_files(run, sent) if sent.commit and not sent.is_forgotten else []
+    kept: list[str] = []
+    due = due_files(run, sent, kept.append) if sent.commit and not sent.is_forgotten else []
     has, it = ("have", "them") if due[1:] else ("has", "it")
-    what = f"its {' and '.join(due)} {has} changed since: `faber-ledger sync` sends {it} to {sent.remote}"
-    return what if due else None
+    what = [f"its {' and '.join(due)} {has} changed since: `faber-ledger sync` sends {it} to {sent.remote}"]
+    return "; ".join([*(what if due else []), *[one.removeprefix(f"{run.run_id}: ") for one in kept]]) or None
 
 
 def _data(run: Run, state: dict[str, Any], found: Found) -> dict[str, Any]:

@@ -213,7 +213,7 @@ def _named_run(remote: GitRemote, root: str, text: str) -> Run:
         found = find_remote_run(remote, root, text)
         brought = bring_runs(remote, root, [found], warn) if found is not None else []
     except GitFailed as error:
-        raise ServerUnavailable(f"{remote.name} was not asked: {error.message}", hint=error.hint) from error
+        raise ServerUnavailable(f"{remote.name} could not be asked: {error.message}", hint=error.hint) from error
     if not brought:
         hint = (
             "`faber-ledger run list --remote` shows the runs at the remote, `faber-ledger run list` those of this clone"
@@ -223,7 +223,7 @@ def _named_run(remote: GitRemote, root: str, text: str) -> Run:
 
 
 def _send_in_background(root: str, pushed_to: str | None) -> int:
-    """Exchange all runs with their git refs, within a minute once nobody else does, and without asking anybody.
+    """Exchange all runs with their git refs, within a minute and without asking anybody.
 
     A hook starts this process, detached; git's own hook, of a push to `pushed_to`, has it started. What could not be
     sent is in the runs' notes, for the next start and for `status`.
@@ -235,7 +235,8 @@ def _send_in_background(root: str, pushed_to: str | None) -> int:
         return 0
     remote = remote_of(root, is_quiet=True)
     if remote is not None:
-        done = exchange_refs(remote, root, runs_here(root), _say_nothing, on_begin=_limit_background)
+        _limit_background()
+        done = exchange_refs(remote, root, runs_here(root), _say_nothing)
         signal.alarm(0)
         for one in done:
             if one.was_lost:

@@ -341,7 +341,7 @@ def test_status_of_a_clone_without_a_run_asks_the_remote(desktop: Project) -> No
     assert "init --fetch" not in said
     (desktop.root.parent / "remote.git").rename(desktop.root.parent / "away.git")
     done = desktop.faber("status")
-    assert (done.returncode, "this clone has no run, and origin was not asked: " in done.stderr) == (10, True)
+    assert (done.returncode, "this clone has no run, and origin could not be asked: " in done.stderr) == (10, True)
 
 
 def test_the_first_start_of_a_clone_names_the_option_once(desktop: Project) -> None:
