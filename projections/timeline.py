@@ -195,10 +195,9 @@ class _Course:
         elif kind == "artifact_failed":
             lane = self._lane(_text(event.get("artifact_id")))
             lane["failures"].append({"at": self.moment, "error": _text(event.get("error")), "row": self.number})
-        if "phase" in event:
-            completed = event.get("phases_completed")
-            names = [name for name in completed if isinstance(name, str)] if isinstance(completed, list) else []
-            self._stretch(self.moment, _text(event["phase"]), names, self.number)
+        if isinstance(completed := event.get("phases_completed"), list):  # a note says only where it was written
+            names = [name for name in completed if isinstance(name, str)]
+            self._stretch(self.moment, _text(event.get("phase")), names, self.number)
         if kind in ("session_started", "session_ended", "artifact_loaded", "answer_lost", "run_adopted"):
             self._see_context()
 

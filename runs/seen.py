@@ -123,10 +123,15 @@ def note_session(root: str, client: str | None, pid: str | None, run_id: str, at
     _write(root, path + SESSION_ENDING, session)
 
 
-def last_heard(root: str, client: str | None) -> float | None:
-    """Return when a client sent its last delivery here or changed its transcript; None if it is not known here."""
-    seen = seen_client(root, client)
-    return None if seen is None else max(seen.last_at, changed_at(seen.transcript) or 0.0)
+def is_alive(pid: str | None) -> bool | None:
+    """Return whether a process of this user lives; None if its id is not known."""
+    if not (pid and pid.isascii() and pid.isdecimal() and 0 < int(pid[:10]) < 2**31):
+        return None
+    try:
+        os.kill(int(pid), 0)
+    except OSError:
+        return False
+    return True
 
 
 def client_of_process(root: str, pid: str | None, client: str | None) -> SeenClient | None:

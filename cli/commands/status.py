@@ -44,7 +44,7 @@ from faber_ledger.runs.progress import FINISHED, branch_name, current_phase, res
 from faber_ledger.runs.projecting import known_members
 from faber_ledger.runs.publish import carries_refs, why_not_published
 from faber_ledger.runs.run import Run, find_root
-from faber_ledger.runs.seen import TreeNote, last_heard
+from faber_ledger.runs.seen import TreeNote, changed_at, is_alive, seen_client
 from faber_ledger.runs.sent import NOT_AGREED, Sent, describe_unsent
 from faber_ledger.runs.set_up import SET_UP, lacks_driver
 
@@ -277,19 +277,21 @@ def _session_text(run: Run, state: dict[str, Any], blocks: Blocks, *, has_log: b
     with read_log(run) if has_log else nullcontext() as log:
         is_here = sessions.is_open_here(log, blocks, current, run.root)
         start = log.start_of(current) if log is not None else None
-        quiet = _quiet_seconds(run, start)
     agent, version = Agents([start] if start is not None else []).find(current)
     machine += f" ({agent_shown(agent, version)})" if (agent, version) not in ((None, None), (CLIENT, None)) else ""
     if not is_here:
         return f"{current}, open on {machine} since {since} ({count} in all)"
     hint = f"; `faber-ledger session-save --run-id {run.run_id}` ends it" if is_finished else ""
-    hint = f", last heard {ago(quiet)}{hint}" if quiet >= QUIET_SECONDS else hint
-    return f"{current}, open since {since} on {machine} ({count} in all){hint}"
+    return f"{current}, open since {since} on {machine} ({count} in all){_last_heard(run, start)}{hint}"
 
 
-def _quiet_seconds(run: Run, start: Recorded | None) -> float:
-    """Return how long nothing was heard of the other agent of an open session; 0 where that is not known."""
-    if start is None or dict(start["event"]).get("agent") in (None, CLIENT):
-        return 0  # Claude Code sends each end
-    heard_at = last_heard(run.root, start["client"])
-    return now() - heard_at if heard_at is not None else 0
+def _last_heard(run: Run, start: Recorded | None) -> str:
+    """Return when the client of an open session was heard of last, if it is gone or, an agent without ends, quiet."""
+    seen = seen_client(run.root, start["client"]) if start is not None else None
+    if start is None or seen is None:
+        return ""
+    quiet = now() - max(seen.last_at, changed_at(seen.transcript) or 0.0)
+    is_gone, sends_ends = is_alive(seen.pid) is False, dict(start["event"]).get("agent") in (None, CLIENT)
+    if not is_gone and (sends_ends or quiet < QUIET_SECONDS):
+        return ""
+    return f", {'its client is gone, ' if is_gone else ''}last heard {ago(quiet)}"
