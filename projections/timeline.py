@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias, TypedDict
 
 from faber_ledger.projections.fold import Projector, artifacts_in_context, current_session, empty
-from faber_ledger.projections.history import Agents, Compactions, SessionSummary, summarize_sessions
+from faber_ledger.projections.history import ABANDONED, Agents, Compactions, SessionSummary, summarize_sessions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -273,6 +273,8 @@ class _Course:
             return None
         is_open = not session["ended_at"]
         end, end_row = self.ended.get(name, (self._moment_of(session["ended_at"]), None))
+        if session["end_reason"] == ABANDONED:
+            end = self._moment_of(session["last_event_at"])
         end = max(start, last if is_open else end or start)
         return {
             "session": session,

@@ -26,7 +26,7 @@ from faber_ledger.ledger.event_types import is_foldable
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.projections.fold import fold, session_history
-from faber_ledger.projections.history import SessionSummary, summarize_sessions
+from faber_ledger.projections.history import ABANDONED, SessionSummary, summarize_sessions
 from faber_ledger.runs import progress
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.progress import text_of, text_of_value
@@ -218,6 +218,8 @@ def _summaries(sources: Sources) -> Iterator[str]:
         timed.append((summary["timestamp"], _block(_head_of_summary(summary), done or "nothing noted")))
     for session in reversed(known["sessions"][-NEWEST_SESSIONS:]):
         ended = f"ended {session['ended_at']} ({session['end_reason'] or 'unknown'})" if session["ended_at"] else "open"
+        if session["end_reason"] == ABANDONED:
+            ended = "whose end never came"
         completed = ", ".join(session["newly_completed"]) or "no phase"
         machine = session["hostname"] or "unknown"
         line = _line(f"[{session['started_at']}] session on {machine}, {ended}: completed {completed}")
