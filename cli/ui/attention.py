@@ -18,6 +18,7 @@ from faber_ledger.runs.progress import (
     ACTIVE,
     FINISHED,
     STATUSES,
+    awaits_feedback,
     branch_name,
     pending_approvals,
     text_of,
@@ -112,7 +113,7 @@ def what_it_waits_for(state: dict[str, Any]) -> str | None:
     """Return what somebody has to give before a run goes on, by its state: an approval, an answer, or feedback."""
     if pending_approvals(state):
         return "approval"
-    if state.get("status") != "awaiting_feedback":
+    if not awaits_feedback(state):
         return None
     return "question" if text_of(state.get("feedback_request"), "prompt") else "feedback"
 

@@ -302,6 +302,11 @@ def test_a_pending_question_is_asked_before_the_run_goes_on(project: Project) ->
     question = "Question to the user (fb-1, approval): Approve the design?\nPossible answers: yes; no\n"
     place = "Phase: build\nStep: implement\nGo on at: architect:refine-spec\nWhat to do then: Critically review"
     assert question + place in said
+    project.change_state(feedback_request={**request, "response": "yes"})
+    said = position_in(project)
+    assert "Status: awaiting_feedback (the question below is answered)\n" in said
+    assert "Approve the design?\nThe user's answer: yes\nPhase: build\n" in said
+    assert json.loads(project.said("run", "list", "--json"))["data"][0]["waits_for"] is None
     project.change_state(feedback_request=None)
     assert "Phase: build\nStep: implement\nWhat to do then: Implement" in position_in(
         project
