@@ -210,11 +210,18 @@ def test_a_small_budget_says_that_the_positions_rest_has_no_room(project: Projec
     assert "\nNo room for: position (its rest), decisions" in said
 
 
-def test_events_that_only_the_ledger_has_are_said_to_be_there(project: Project) -> None:
+def test_events_that_are_elsewhere_are_said_to_be_there(project: Project, tmp_path: Path) -> None:
     project.deliver("SessionStart.startup.print")
     assert "No events found" not in project.faber("reconstitute").stdout
     (said,) = only(project, "events")
     assert said.startswith(f"There is nothing for: events of FABER's tools (`faber-ledger log {project.run_id}` has")
+    project.write(".gitignore", "events/\n")
+    put_event(project, 1, "decision_point", message="One table")
+    project.commit()
+    colleague = project.clone(tmp_path / "clone", "desktop")
+    nothing = "There is nothing for: decisions (FABER's own events, if there are any, stayed on dev-machine-1)\n"
+    assert colleague.said("reconstitute", "--only", "decisions") == nothing
+    assert "ledger's 9; others, if any, stayed on dev-machine-1)" in only(colleague, "events")[0]
 
 
 def test_a_wrong_part_lists_the_parts(project: Project) -> None:
