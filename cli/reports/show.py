@@ -18,6 +18,7 @@ from faber_ledger.ledger.redaction import effective_redactions
 from faber_ledger.projections.difference import apply_event
 from faber_ledger.projections.fold import Projector, empty, fold
 from faber_ledger.projections.history import Agents, summarize_sessions
+from faber_ledger.runs.absorb import machine_of_clone
 from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run
@@ -44,6 +45,8 @@ def describe_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
         by = effective_redactions(log.connection).get(name)
         is_own = recorded["writer"] == known_writer(run.root)
         machine = log.machine_of(recorded["writer"]) or ("this machine" if is_own else None)
+        redactor = by and (machine_of_clone(run, log, by.writer) or f"clone {by.writer}")
+        redactor = "this machine" if by and by.writer == known_writer(run.root) else redactor
     data = {
         "kind": "event",
         "event": recorded,
@@ -53,7 +56,7 @@ def describe_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
         "redacted_by": by.id if by is not None else None,
         "changes": [change_data(change) for change in changed],
     }
-    left = f"its payload was redacted by {by.id}" if by is not None else "its payload is gone"
+    left = f"its payload was redacted on {redactor}, by event {by.id}" if by is not None else "its payload is gone"
     members = {name: value for name, value in recorded.items() if name not in ("event", "redacted")}
     members["writer"] = f"{recorded['writer']}, on {machine}" if machine else recorded["writer"]
     holds = "" if data["hash_holds"] else ", which does not match what it says: run `faber-ledger verify`"
