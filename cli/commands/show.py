@@ -37,8 +37,8 @@ def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
     """Show one event (its seq or id), one session (its id, its last part, or its client's id) or one artifact.
 
     \b
-    The beginning of an id is enough. A file's content is found by its digest, also in git's history, in
-    the clone that loaded it.
+    The beginning of an id is enough; an event's whole id is found in any run. A file's content is found by its
+    digest, also in git's history, in the clone that loaded it.
     Example: faber-ledger show specification --content
     Exit codes: 0 done; 2 wrong usage; 10 no such run or ledger, nothing or several things with that
     name, or a content that does not exist any more; 12 newer format; 20 the ledger is damaged.
