@@ -27,6 +27,7 @@ from faber_ledger.context.body import (
 from faber_ledger.files.text import clip, defuse, one_line, plain, share_room, shares, units
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.run import CONSOLIDATED, EVENTS, SUMMARIES, is_name
+from faber_ledger.runs.seen import client_here, is_alive
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -146,7 +147,8 @@ def list_more(run: Run, state: dict[str, Any], parts: list[Part], budget: int) -
     return more
 
 
-BROKE_OFF = (
+BROKE_OFF = "The session before this conversation broke off: `git status` and `git log` show what it left."
+MAY_BE_AT_WORK = (
     "The session before this conversation broke off, or is at work: unless the user says that it is"
     " over, ask before you change anything. `git status` and `git log` show what it left."
 )
@@ -173,12 +175,20 @@ def start_before(log: Log, client: str | None) -> tuple[Recorded | None, Recorde
     return first, log.last_start(before=first)
 
 
-def describe_break(log: Log, client: str | None, first: Recorded | None, start: Recorded | None) -> str | None:
-    """Return a sentence if the session before a conversation, as `start_before` has it, had no end by its start."""
+def describe_break(
+    root: str, log: Log, client: str | None, first: Recorded | None, start: Recorded | None
+) -> str | None:
+    """Return a sentence if the session before a conversation, as `start_before` has it, had no end by its start.
+
+    If it ran in this clone and on this machine, it is over once its client's process is gone.
+    """
     if client is None or start is None or start["client"] == client:
         return None
     ended = log.end_after(start, before=first)
-    return None if ended is not None and dict(ended["event"]).get("reason") != "abandoned" else BROKE_OFF
+    if ended is not None and dict(ended["event"]).get("reason") != "abandoned":
+        return None
+    seen = client_here(root, start)
+    return BROKE_OFF if seen is not None and is_alive(seen.pid) is False else MAY_BE_AT_WORK
 
 
 def _also_text(also: list[str], room: int) -> str:

@@ -44,7 +44,7 @@ from faber_ledger.runs.progress import FINISHED, branch_name, current_phase, res
 from faber_ledger.runs.projecting import known_members
 from faber_ledger.runs.publish import carries_refs, why_not_published
 from faber_ledger.runs.run import Run, find_root
-from faber_ledger.runs.seen import TreeNote, changed_at, is_alive, seen_client
+from faber_ledger.runs.seen import TreeNote, changed_at, client_here, is_alive
 from faber_ledger.runs.sent import NOT_AGREED, Sent, describe_unsent
 from faber_ledger.runs.set_up import SET_UP, lacks_driver
 
@@ -287,7 +287,7 @@ def _session_text(run: Run, state: dict[str, Any], blocks: Blocks, *, has_log: b
 
 def _last_heard(run: Run, start: Recorded | None) -> str:
     """Return when the client of an open session was heard of last, if it is gone or, an agent without ends, quiet."""
-    seen = seen_client(run.root, start["client"]) if start is not None else None
+    seen = client_here(run.root, start)
     if start is None or seen is None:
         return ""
     quiet = now() - max(seen.last_at, changed_at(seen.transcript) or 0.0)

@@ -12,8 +12,6 @@ import click
 from faber_ledger.cli.ui.which_event import Time
 from faber_ledger.cli.ui.words import short_age, table, with_agents
 from faber_ledger.ledger.clock import now, seconds_of, utc_text
-from faber_ledger.recording.call import hostname
-from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.progress import (
     ACTIVE,
     FINISHED,
@@ -25,7 +23,7 @@ from faber_ledger.runs.progress import (
     text_of_value,
     value_at,
 )
-from faber_ledger.runs.seen import changed_at, is_alive, seen_client
+from faber_ledger.runs.seen import changed_at, client_here, is_alive
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
@@ -154,10 +152,7 @@ def _activity_of(root: str, start: Recorded | None) -> tuple[str | None, float |
 
     Neither where the session is not of this clone and machine, or the client does not live, as far as is known.
     """
-    if start is None or start["writer"] != known_writer(root):
-        return None, None
-    seen = seen_client(root, start["client"])
-    if seen is None or text_of(dict(start["event"]).get("environment"), "hostname") not in (None, hostname()):
+    if (seen := client_here(root, start)) is None:
         return None, None
     changed = changed_at(seen.transcript)
     heard_at = max(seen.last_at, changed or 0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from itertools import count
@@ -413,14 +414,25 @@ def test_the_next_conversation_hears_of_a_broken_session_at_each_start(project: 
         "\nThe session before this conversation broke off, or is at work: unless the user says that it is over, ask"
         " before you change anything. `git status` and `git log` show what it left.\n"
     )
-    first = [project.deliver(STARTUP, client="one"), project.deliver(STARTUP, client="one")]
+    alive = {"client": "one", "pid": str(os.getpid())}
+    first = [project.deliver(STARTUP, **alive), project.deliver(STARTUP, **alive)]
     assert [said in (answer.packet or "") for answer in first] == [False, False]
-    project.deliver("PreCompact.auto.print", client="one")
-    project.deliver("SessionStart.compact.print", client="one")
+    project.deliver("PreCompact.auto.print", **alive)
+    project.deliver("SessionStart.compact.print", **alive)
     for source in ("startup.print", "resume.interactive"):
         assert said in (project.deliver(f"SessionStart.{source}", client="two").packet or "")
     project.deliver("SessionEnd.prompt_input_exit.interactive", client="two")
     assert said not in (project.deliver(STARTUP, client="three").packet or "")
+
+
+@pytest.mark.parametrize("machine", ["dev-machine-1", "container"])
+def test_a_session_whose_process_is_gone_here_broke_off(project: Project, machine: str) -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    project.deliver(STARTUP, client="one", pid=str(gone.pid), env={"FABER_LEDGER_HOSTNAME": machine})
+    packet = project.deliver(STARTUP, client="two").packet or ""
+    assert ("conversation broke off: `git status` and" in packet) == (machine == project.hostname)
+    assert ("ask before you change anything" in packet) == (machine != project.hostname)
 
 
 def committed_by_a_fast_clock(root: Path) -> Project:
