@@ -96,7 +96,7 @@ def status(run: str | None, as_json: bool) -> None:
         lines += [f"In git: {line}"] if line is not None else []
     if carries_refs(root):
         data["sent"], sent_lines = _sent(meant, found)
-        lines += sent_lines
+        lines += sent_lines if found.log is not None else []
     if not is_set_up:
         lines.append(f"This clone: git has no driver that merges the run's files: `{SET_UP}` sets it up")
     said = _hook_lines(meant, found) if meant.run_id == active.run_id else ()
@@ -203,7 +203,9 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
         began = (entry_of(blocks, current) or {}).get("started_at") or ""
         yield f"In context: {', '.join(loads)}" + (f" (last reload {reload})" if reload and reload >= began else "")
     if log is None:
-        yield "Ledger: none yet; the first event creates it"
+        command = "init --carry refs --fetch" if consent_of(run.root) is None else "sync"
+        by_ref = f"not here; `faber-ledger {command}` fetches it, if it was sent"
+        yield f"Ledger: {by_ref if carries_refs(run.root) else 'none yet; the first event creates it'}"
         return
     last = f", the last {log.last_type} at {log.last_at}" if log.events else ""
     yield f"Ledger: {events_shown(log.events)}{last}"

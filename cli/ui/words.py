@@ -108,7 +108,7 @@ def _ran_words(session: SessionSummary) -> str:
     seconds = ran_seconds(session)
     if session["end_reason"] != ABANDONED:
         return duration(seconds) if session["ended_at"] else "open"
-    return f"over {duration(seconds)}" if seconds else "unknown"
+    return "unknown" if seconds is None else f"over {duration(seconds)}"
 
 
 def session_lines(session: SessionSummary) -> Iterator[str]:
