@@ -130,6 +130,11 @@ def test_the_whole_answer_has_no_warning_of_what_is_over(colleague: Project) -> 
     assert "not found locally" not in done.stdout
 
 
+def test_a_finished_run_is_in_no_phase(colleague: Project) -> None:
+    said = colleague.said("status", "--work-id", "258")
+    assert "\nStatus: completed\nPhases completed: frame, " in said
+
+
 def test_a_second_run_of_the_work_item_names_the_first(colleague: Project, tmp_path: Path) -> None:
     colleague.git("clone", "--quiet", f"file://{colleague.root}", str(tmp_path / "again"))
     again = Project(tmp_path / "again", RUN, "desktop")
