@@ -152,3 +152,6 @@ def test_the_content_of_another_clones_load_is_said_to_be_there(project: Project
 def test_an_event_names_the_machine_of_its_clone(project: Project) -> None:
     project.deliver("SessionStart.startup.print")
     assert f", on {project.hostname}" in project.faber("show", "1").stdout
+    for start in [one["id"] for one in project.events if one["event"]["type"] == "session_started"]:
+        project.redact(start)
+    assert ", on this machine\n" in project.said("show", "1")  # and not on `[redacted]`
