@@ -208,16 +208,12 @@ def keep_redacted(run: Run, log: Log, rows: list[Row], warn: Callable[[str], Non
 
 def machine_of_clone(run: Run, log: Log, writer: str) -> str | None:
     """Return the machine of a clone by its newest session in a run, else in another run here; None if it has none."""
-    from contextlib import suppress  # rarely needed
-
-    from faber_ledger.files.text import one_line
-    from faber_ledger.runs.kept import kept_run, kept_run_ids
+    from faber_ledger.files.text import one_line  # rarely needed
+    from faber_ledger.runs.kept import kept_logs
 
     found = log.machine_of(writer)
-    others = [kept_run(run.root, run_id) for run_id in kept_run_ids(run.root)] if found is None else []
-    for other in filter(None, others):
-        with suppress(LedgerError, OSError, sqlite3.Error), Log.read(other.log_path) as of_other:
-            found = found or of_other.machine_of(writer)
+    for _, other in kept_logs(run.root) if found is None else ():
+        found = found or other.machine_of(writer)
     return one_line(found, 40) if found is not None else None
 
 

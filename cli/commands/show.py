@@ -2,10 +2,7 @@
 
 import json
 import os
-import sqlite3
 import sys
-from contextlib import suppress
-from functools import partial
 from typing import Any
 
 import click
@@ -18,11 +15,8 @@ from faber_ledger.cli.ui.which_run import run_option, run_with_ledger
 from faber_ledger.files.text import escape_lines, quote_word
 from faber_ledger.ledger.clock import is_event_id
 from faber_ledger.ledger.command_errors import NotFound
-from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.queries import keys_where
 from faber_ledger.runs.clone import writer_of
-from faber_ledger.runs.kept import runs_here
+from faber_ledger.runs.kept import kept_logs
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run, find_root
 
@@ -43,7 +37,9 @@ def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
     Exit codes: 0 done; 2 wrong usage; 10 no such run or ledger, nothing or several things with that
     name, or a content that does not exist any more; 12 newer format; 20 the ledger is damaged.
     """
-    chosen = (_run_of_event(what.upper()) if run is None else None) or run_with_ledger(run)
+    logs = kept_logs(find_root(os.getcwd())) if run is None and is_event_id(what.upper()) else ()
+    holders = [one.run_id for one, log in logs if log.event_beginning(what.upper())]
+    chosen = run_with_ledger(run or next(iter(holders), None))
     match = find_thing(chosen, what)
     data, lines = DESCRIBE[match.kind](chosen, match.id)
     text = _content(chosen, data) if content else None
@@ -55,15 +51,6 @@ def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
         click.echo(escape_lines(text), nl=False)
     else:
         sys.stdout.buffer.write(text.encode("utf-8", "surrogatepass"))
-
-
-def _run_of_event(name: str) -> Run | None:
-    """Return the run of this clone whose log has the event with a whole id, as `search` prints it; None for none."""
-    for run in runs_here(find_root(os.getcwd())) if is_event_id(name) else ():
-        with suppress(LedgerError, OSError, sqlite3.Error):
-            if keys_where(partial(Log.read, run.log_path), "id", name):
-                return run
-    return None
 
 
 def _content(run: Run, data: dict[str, Any]) -> str:

@@ -288,12 +288,9 @@ def _session_text(run: Run, state: dict[str, Any], blocks: Blocks, *, has_log: b
 
 
 def _last_heard(run: Run, start: Recorded | None) -> str:
-    """Return when the client of an open session was heard of last, if it is gone or, an agent without ends, quiet."""
-    seen = client_here(run.root, start)
-    if start is None or seen is None:
+    """Return when the client of an open session was heard of last, if it is gone or quiet."""
+    if (seen := client_here(run.root, start)) is None:
         return ""
-    quiet = now() - max(seen.last_at, changed_at(seen.transcript) or 0.0)
-    is_gone, sends_ends = is_alive(seen.pid) is False, dict(start["event"]).get("agent") in (None, CLIENT)
-    if not is_gone and (sends_ends or quiet < QUIET_SECONDS):
-        return ""
-    return f", {'its client is gone, ' if is_gone else ''}last heard {ago(quiet)}"
+    quiet, is_gone = now() - max(seen.last_at, changed_at(seen.transcript) or 0.0), is_alive(seen.pid) is False
+    heard = f"last heard {ago(quiet)}" if is_gone or quiet >= QUIET_SECONDS else ""
+    return f", its client is gone, {heard}" if is_gone else heard and f", {heard}"

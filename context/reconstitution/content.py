@@ -26,12 +26,12 @@ from faber_ledger.ledger.event_types import is_foldable
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.projections.fold import fold, session_history
-from faber_ledger.projections.history import ABANDONED, SessionSummary, summarize_sessions
+from faber_ledger.projections.history import ABANDONED, SessionSummary, machines_of, summarize_sessions
 from faber_ledger.runs import progress
-from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.progress import text_of, text_of_value
 from faber_ledger.runs.run import Run, is_name
+from faber_ledger.runs.seen import hostname
 from faber_ledger.runs.settings import Settings
 
 if TYPE_CHECKING:
@@ -52,14 +52,13 @@ class Sources(TypedDict):
 class Known(LedgerFacts):
     """What a ledger has besides: all sessions, oldest first, all notes and the newest summaries, newest first.
 
-    `before` has sentences about the session before, and about other clones; `machines` are those of other clones.
+    `before` has sentences about the session before, and about other clones.
     """
 
     sessions: list[SessionSummary]
     notes: list[Note]
     summaries: list[Compacted]
     before: list[str]
-    machines: list[str]
 
 
 MIN_PART = 300  # units: less of a part says nothing
@@ -105,7 +104,8 @@ def _left_out(names: list[str], command: str) -> str:
 def _lacking(name: str, sources: Sources) -> str:
     """Return a part without content, and the command that has it, if there is one."""
     work_id, count = sources["context"]["work_id"], sources["known"]["events"]
-    machines = "" if sources["context"]["events"] else list_in_line(sources["known"]["machines"])
+    others = [one for one in dict.fromkeys(machines_of(sources["known"]["sessions"])) if one != hostname()]
+    machines = "" if sources["context"]["events"] else list_in_line(others)
     if name == "decisions" and machines:
         return f"decisions (FABER's own events, if there are any, stayed on {machines})"
     if name == "events" and count:
@@ -381,14 +381,11 @@ def read_known(run: Run, elsewhere: Elsewhere | None, client: str | None, warn: 
                     }
                     for recorded, summary in islice(summaries_of(log, keeper), NEWEST_SUMMARIES)
                 ],
-                "machines": _read_machines(run),
                 "before": [*([broken] if broken else []), *(elsewhere.describe(log, client) if elsewhere else [])],
             }
     except (LedgerError, sqlite3.DatabaseError, OSError):
         there = elsewhere.describe(None, client) if elsewhere else []
-        nothing: Any = {"ended": [], "starts": [], "sessions": [], "notes": [], "summaries": [], "machines": []}
-        known: Known = nothing | {"events": 0, "before": there}
-        return known
+        return {"events": 0, "ended": [], "starts": [], "sessions": [], "notes": [], "summaries": [], "before": there}
 
 
 def _read_starts(run: Run, blocks: Blocks) -> list[Start]:
@@ -401,13 +398,6 @@ def _read_starts(run: Run, blocks: Blocks) -> list[Start]:
     entries = [entry for entry in session_history(blocks) if isinstance(entry, dict)]
     starts = [(text_of(one.get("environment"), "git_commit"), text_of(one, "session_id")) for one in entries]
     return [(commit, branches.get(session)) for commit, session in starts if commit and COMMIT.fullmatch(commit)]
-
-
-def _read_machines(run: Run) -> list[str]:
-    """Return the machines on which other clones had sessions."""
-    found, own = find_events(partial(read_log, run), EventQuery(types=("session_started",))), known_writer(run.root)
-    where = [dict(one["event"]).get("environment") for one in found if one["writer"] != own]
-    return list(dict.fromkeys(filter(None, [text_of(one, "hostname") for one in where])))
 
 
 def _read_notes(run: Run) -> list[Note]:
