@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.ui.event_words import line_of, refused_shown
-from faber_ledger.cli.ui.words import change_data, change_line, session_data, session_lines
+from faber_ledger.cli.ui.words import change_data, change_line, session_data, session_table
 from faber_ledger.ledger.encoding import HASH, PARENTS, READ, ROW, compute_hash, decode_row
 from faber_ledger.ledger.event_types import is_foldable
 from faber_ledger.ledger.gate import find_form_fault, shown_id
@@ -105,10 +105,11 @@ def describe_session(run: Run, session_id: str) -> tuple[dict[str, Any], list[st
         "events": found,
     }
     return data, [
-        *(session_lines(session) if session is not None else [session_id]),
+        session_id,
         f"  the client's session: {', '.join(clients) or 'unknown'}",
         f"  written by: {', '.join(writers)}",
         "",
+        *([*session_table(lambda: [session]), ""] if session is not None else []),
         *[line_of(recorded) for recorded in found],
     ]
 

@@ -111,23 +111,6 @@ def _ran_words(session: SessionSummary) -> str:
     return "unknown" if seconds is None else f"over {duration(seconds)}"
 
 
-def session_lines(session: SessionSummary) -> Iterator[str]:
-    """Return a session's machine, times, newly completed phases and loads as lines."""
-    end = (
-        f"ended {session['ended_at']} ({session['end_reason'] or 'unknown'}), after {duration(ran_seconds(session))}"
-        if session["ended_at"]
-        else "open"
-    )
-    if session["end_reason"] == ABANDONED:
-        end = f"its end never came, last heard of {session['last_event_at'] or 'at an unknown time'}"
-    by = agent_shown(session["agent"], session["agent_version"])
-    of = "" if by == "-" else f" by {by}"
-    yield f"{session['session_id']}{of} on {session['hostname'] or 'unknown'} ({session['platform'] or 'unknown'})"
-    yield f"  started {session['started_at']}, {end}"
-    yield f"  newly completed: {', '.join(session['newly_completed']) or 'none'}"
-    yield f"  loaded: {', '.join(session['artifacts_loaded']) or 'none'}"
-
-
 def session_table(sessions: Callable[[], Iterable[SessionSummary]]) -> Iterator[str]:
     """Return a table of sessions, one line each; nothing for none. Agents are a column where there are others."""
     found = list(sessions())

@@ -145,7 +145,7 @@ def test_an_abandoned_session_ran_until_it_was_heard_of_last(tmp_path: Path) -> 
             log.append([{"event": one["event"]}], at=seconds_of(one["at"]) or 0, writer="5f" * 16)
         log.commit()
     assert "  over 2 minutes  abandoned  " in project.said("replay")
-    assert ", its end never came, last heard of 2026-01-05T08:02:00Z\n" in project.said("show", "one")
+    assert "  over 2 minutes  abandoned  " in project.said("show", "one")
     assert "session on laptop, whose end never came: " in project.said("reconstitute", "--only", "summaries")
     project.said("timeline", "-o", "run.html")
     drawn = (project.root / "run.html").read_text()
