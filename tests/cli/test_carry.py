@@ -127,11 +127,11 @@ def test_where_git_ignores_states_nothing_of_ours_is_left_in_git(laptop: Project
 
 @pytest.mark.parametrize(("answer", "carry"), [("y", "refs"), ("n", "tree")])
 def test_it_asks_once_on_a_terminal_and_says_who_can_read(laptop: Project, answer: str, carry: str) -> None:
-    laptop.write(".gitignore", "state.json\nledger.json\n")
+    laptop.write(".gitignore", "ledger.json\n")
     shown, code = laptop.on_terminal("init", "--git-only", answers=[answer])
     assert code == 0
     before, _, after = shown.partition("Send the ledgers of this clone to origin")
-    assert before.count("note: git ignores ") == 2  # state.json and the settings, which bear on the answer
+    assert "note: git ignores .fractary/faber/ledger.json: " in before  # which bears on the answer
     assert "note: git ignores " not in after
     assert "Everybody who can read origin can then read what is" in shown
     assert "Send the ledgers of this clone to origin" in shown
@@ -251,7 +251,6 @@ def test_a_project_that_ignores_states_switches_back(laptop: Project) -> None:
     carry_refs(laptop)
     done = laptop.faber("init", "--git-only", "--carry", "tree")
     assert done.returncode == 0, done.stderr
-    assert "note: git ignores state.json: in commits only the ledger travels" in done.stderr
     assert laptop.faber("init", "--git-only").returncode == 0  # a colleague's
     laptop.git("add", "--all")
     assert LEDGER in laptop.git("ls-files")
