@@ -199,7 +199,8 @@ class _Course:
             names = [name for name in completed if isinstance(name, str)]
             self._stretch(self.moment, _text(event.get("phase")), names, self.number)
         if kind in ("session_started", "session_ended", "artifact_loaded", "answer_lost", "run_adopted"):
-            self._see_context()
+            heard_at = self.agents.last_event_at.get(str(session_id)) if event.get("reason") == ABANDONED else None
+            self._see_context(self._moment_of(heard_at) or self.moment)
 
     def _list(self, recorded: Recorded, is_milestone: bool) -> None:
         row: Row = {"number": self.number, "recorded": recorded}
@@ -220,15 +221,15 @@ class _Course:
 
     # The context
 
-    def _see_context(self) -> None:
-        """Open and close spans for what has entered and left the context of an open session."""
+    def _see_context(self, at: Moment) -> None:
+        """Open and close spans for what has entered the context of an open session, and has left it at a moment."""
         blocks = self.projector.blocks
         is_watched = self.is_compacting or bool(self.projector.open) or current_session(blocks) is not None
         loads = artifacts_in_context(blocks) if is_watched else []
         found = {_text(load.get("artifact_id")): load for load in loads}
         for name, (load, span) in list(self.present.items()):
             if found.get(name) is not load:
-                span["end"] = self.moment
+                span["end"] = max(span["start"], at)
                 del self.present[name]
         for name, load in found.items():
             if name not in self.present:

@@ -138,6 +138,7 @@ def test_context_is_not_drawn_while_no_session_is_open() -> None:
 def test_an_abandoned_session_ran_until_it_was_heard_of_last(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "project", run_id=RUN)
     history = History().add("run_started", run_id=RUN, workflow_id="default", work_id="258").start("s-one")
+    history.load("s-one", "spec")
     history.add("note_recorded", 120, session_id="s-one", kind="note", text="hot", phase="evaluate", step=None)
     history.end("s-one", 50_000, reason="abandoned", inferred=True, completed=["build"]).start("s-two")
     with Log.open(str(project.ledger_path)) as log:
@@ -151,4 +152,5 @@ def test_an_abandoned_session_ran_until_it_was_heard_of_last(tmp_path: Path) -> 
     drawn = (project.root / "run.html").read_text()
     assert ", its end never came, last heard of 2026-01-05 08:02:00, 2 minutes" in drawn
     assert "<title>build: 2026-01-05 08:00:00 to " in drawn
+    assert "<title>spec in context, 2026-01-05 08:00:00 to 2026-01-05 08:02:00, " in drawn
     assert "<title>evaluate" not in drawn  # the note says where it was written, and not since when
