@@ -43,10 +43,8 @@ def describe_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
         changed = _changes(log, name)
         recorded = decode_row((*row[:8], row[10]))
         by = effective_redactions(log.connection).get(name)
-        is_own = recorded["writer"] == known_writer(run.root)
-        machine = log.machine_of(recorded["writer"]) or ("this machine" if is_own else None)
-        redactor = by and (machine_of_clone(run, log, by.writer) or f"clone {by.writer}")
-        redactor = "this machine" if by and by.writer == known_writer(run.root) else redactor
+        machine = _machine_of(run, log, recorded["writer"])
+        redactor = by and (_machine_of(run, log, by.writer) or f"clone {by.writer}")
     data = {
         "kind": "event",
         "event": recorded,
@@ -77,6 +75,11 @@ def describe_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
         "it changed:" if changed else "it changed nothing in state.json",
         *[f"  {change_line(change)}" for change in changed],
     ]
+
+
+def _machine_of(run: Run, log: Log, writer: str) -> str | None:
+    is_own = writer == known_writer(run.root)
+    return machine_of_clone(run, log, writer) or ("this machine" if is_own else None)
 
 
 def _changes(log: Log, name: str) -> list[Change]:
