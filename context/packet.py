@@ -27,6 +27,7 @@ from faber_ledger.context.body import (
 from faber_ledger.files.text import clip, defuse, one_line, plain, share_room, shares, units
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.run import CONSOLIDATED, EVENTS, SUMMARIES, is_name
+from faber_ledger.runs.seen import client_here, is_alive
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -146,10 +147,8 @@ def list_more(run: Run, state: dict[str, Any], parts: list[Part], budget: int) -
     return more
 
 
-BROKE_OFF = (
-    "The session before this conversation broke off, or is still at work: first ask the user whether it is over, unless"
-    " the user has said so."
-)
+BROKE_OFF = "The session before this conversation broke off"
+MAY_BE_AT_WORK = ", or is still at work: first ask the user whether it is over, unless the user has said so"
 LEFT_HERE = " `git status` and `git log` show what it left."
 
 
@@ -177,13 +176,19 @@ def start_before(log: Log, client: str | None) -> tuple[Recorded | None, Recorde
 def describe_break(
     root: str, log: Log, client: str | None, first: Recorded | None, start: Recorded | None
 ) -> str | None:
-    """Return what to do if the session before a conversation, as `start_before` has it, had no end by its start."""
+    """Return what to do if the session before a conversation, as `start_before` has it, had no end by its start.
+
+    If it ran in this clone and on this machine, it is over once its client's process is gone.
+    """
     if client is None or start is None or start["client"] == client:
         return None
     ended = log.end_after(start, before=first)
     if ended is not None and dict(ended["event"]).get("reason") != "abandoned":
         return None
-    return BROKE_OFF + (LEFT_HERE if start["writer"] == writer_of(root) else "")
+    seen = client_here(root, start)
+    is_over = seen is not None and is_alive(seen.pid) is False
+    left = LEFT_HERE if start["writer"] == writer_of(root) else ""
+    return f"{BROKE_OFF}{'' if is_over else MAY_BE_AT_WORK}.{left}"
 
 
 def _also_text(also: list[str], room: int) -> str:

@@ -316,7 +316,7 @@ class Start(Hook):
             "wrong branch": is_wrong,
             "files not here": run.is_kept,
             "bad active file": self._active is not None and self._active.problem,
-            "question waits": state.get("status") == "awaiting_feedback",
+            "question waits": state.get("status") == "awaiting_feedback" and not progress.answer_of(state),
             "approval waits": progress.pending_approvals(state),
             "failed too often": failures >= progress.MOST_FAILURES,
             "artifact missing": self._lacks_artifact,

@@ -1,6 +1,7 @@
 """`faber-ledger show`: everything about one event, session or artifact."""
 
 import json
+import os
 import sys
 from typing import Any
 
@@ -12,10 +13,12 @@ from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_
 from faber_ledger.cli.ui.which_event import find_thing
 from faber_ledger.cli.ui.which_run import run_option, run_with_ledger
 from faber_ledger.files.text import escape_lines, quote_word
+from faber_ledger.ledger.clock import is_event_id
 from faber_ledger.ledger.command_errors import NotFound
 from faber_ledger.runs.clone import writer_of
+from faber_ledger.runs.kept import kept_logs
 from faber_ledger.runs.log import read_log
-from faber_ledger.runs.run import Run
+from faber_ledger.runs.run import Run, find_root
 
 
 @click.command("show")
@@ -28,13 +31,15 @@ def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
     """Show one event (its seq or id), one session (its id, its last part, or its client's id) or one artifact.
 
     \b
-    The beginning of an id is enough. A file's content is found by its digest, also in git's history, in
-    the clone that loaded it.
+    The beginning of an id is enough; an event's whole id is found in any run. A file's content is found by its
+    digest, also in git's history, in the clone that loaded it.
     Example: faber-ledger show specification --content
     Exit codes: 0 done; 2 wrong usage; 10 no such run or ledger, nothing or several things with that
     name, or a content that does not exist any more; 12 newer format; 20 the ledger is damaged.
     """
-    chosen = run_with_ledger(run)
+    logs = kept_logs(find_root(os.getcwd())) if run is None and is_event_id(what.upper()) else ()
+    holders = [one.run_id for one, log in logs if log.event_beginning(what.upper())]
+    chosen = run_with_ledger(run or next(iter(holders), None))
     match = find_thing(chosen, what)
     data, lines = DESCRIBE[match.kind](chosen, match.id)
     text = _content(chosen, data) if content else None
