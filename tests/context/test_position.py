@@ -432,7 +432,7 @@ def test_a_session_whose_process_is_gone_here_broke_off(project: Project, machin
     project.deliver(STARTUP, client="one", pid=str(gone.pid), env={"FABER_LEDGER_HOSTNAME": machine})
     packet = project.deliver(STARTUP, client="two").packet or ""
     assert ("conversation broke off. `git status` and" in packet) == (machine == project.hostname)
-    assert ("ask before you change anything" in packet) == (machine != project.hostname)
+    assert ("first ask the user whether it is over" in packet) == (machine != project.hostname)
 
 
 def committed_by_a_fast_clock(root: Path) -> Project:
