@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable, UsageFailed
+from faber_ledger.ledger.encoding import dumps, sha256
 from faber_ledger.ledger.errors import LedgerError
 
 VARIABLE = "FABER_LEDGER_URL"
@@ -36,6 +37,18 @@ class Address:
 
     def __repr__(self) -> str:
         return f"Address({str(self)!r})"
+
+    def digest(self) -> str:
+        """Return what tells the server that libpq reaches from here, and as whom, from any other.
+
+        Passwords do not count, but what the environment says does: whoever sets `PGHOSTADDR` leads elsewhere.
+        """
+        from psycopg.pq import Conninfo  # the extra; an address is made with it
+
+        given = [one for one in Conninfo.get_defaults() if one.val and one.val != one.compiled]
+        known = {one.keyword.decode(): os.fsdecode(one.val or b"") for one in given} | self.parameters
+        named = {name: known[name] for name in sorted(known) if name not in (*SECRETS, "passfile")}
+        return sha256(dumps(named).encode("utf-8", "surrogatepass")).hexdigest()
 
     def screen(self, message: str) -> str:
         """Return a message of libpq or the server as one line without given passwords, in which no character hides."""

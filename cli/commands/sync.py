@@ -11,7 +11,7 @@ import click
 
 from faber_ledger.cli.reports.run_list import find_here
 from faber_ledger.cli.sync.arrival import bring_runs, find_remote_run, remote_of, required_remote
-from faber_ledger.cli.sync.carried import TimeIsUp, exchange_refs
+from faber_ledger.cli.sync.carried import TimeIsUp, exchange_refs, lock_sending
 from faber_ledger.cli.sync.exchange import KEPT_ON_SERVER, Exchanged, exchange_run, meet_project
 from faber_ledger.cli.sync.refs import Remote as GitRemote
 from faber_ledger.cli.ui.output import say, show, tell, warn
@@ -19,13 +19,14 @@ from faber_ledger.cli.ui.progress import progress_bars, waiting_for
 from faber_ledger.cli.ui.server import names_server, pick_server_run, server_address, server_options
 from faber_ledger.cli.ui.which_run import choose_run, run_argument
 from faber_ledger.cli.ui.words import events_shown, plural
+from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import GitFailed, NoActiveRun, ServerRefused, ServerUnavailable
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound, UnionConflict
-from faber_ledger.postgres.address import translate_read_only
+from faber_ledger.postgres.address import Address, translate_read_only
 from faber_ledger.postgres.exchange import has_event
 from faber_ledger.postgres.project import Remote, list_runs, newest_event, open_project
-from faber_ledger.postgres.server import open_server
-from faber_ledger.runs.carry import consent_of, sender_of, start_sending
+from faber_ledger.postgres.server import PATIENCE, open_server
+from faber_ledger.runs.carry import CUT, Consent, SyncedNote, consent_of, sender_of, start_sending
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.kept import run_here, runs_here
 from faber_ledger.runs.log import lacks_ledger
@@ -37,6 +38,7 @@ from faber_ledger.runs.synced import SyncNote
 
 MOST_NAMED = 10  # events of a run
 BACKGROUND_SECONDS, GRACE_SECONDS = 60, 5
+BACKGROUND_PATIENCE = 20.0  # seconds in which a server says nothing, so that the refs have their turn
 HINT_NO_RUN = (
     "`faber-ledger sync --all` exchanges all runs, and `faber-ledger sync RUN` one that `faber-ledger fleet` shows"
 )
@@ -145,9 +147,30 @@ def _sync(wanted: Wanted, url: str | None, *, yes: bool, as_json: bool = False, 
     if refs is None and not has_server and consent_of(wanted.root) is not None:
         what = "this project's ledgers travel with the code: `git push` and `git pull` bring them"
         raise LedgerError(what, hint="`faber-ledger init --carry refs` sends them in git refs again")
-    project = project_id(wanted.root)
     done: list[dict[str, Any]] = []
-    with open_server(server_address(url)) as server:
+    code = _exchange_with_server(wanted, server_address(url), done, code, yes=yes, as_json=as_json, shows=shows)
+    if as_json:
+        about = {"project": project_id(wanted.root), "runs": done}
+        show(about | ({"refs": refs} if refs is not None else {}), [], as_json=True)
+    elif not done and shows is None:
+        tell("no run to exchange")
+    return code
+
+
+def _exchange_with_server(
+    wanted: Wanted,
+    address: Address,
+    done: list[dict[str, Any]],
+    code: int,
+    *,
+    yes: bool = False,
+    as_json: bool = False,
+    shows: Chooses | None = None,
+    patience: float = PATIENCE,
+) -> int:
+    """Exchange the runs with the server, add to `done` what was, and return the exit code: the first that is not 0."""
+    project = project_id(wanted.root)
+    with open_server(address, patience=patience) as server:
         pushes = wanted.pushes and not server.is_read_only
         remote = open_project(server, project, writer_of(wanted.root))
         meet_project(wanted.root, remote, say, is_sure=yes)
@@ -165,10 +188,6 @@ def _sync(wanted: Wanted, url: str | None, *, yes: bool, as_json: bool = False, 
                 tell(_line(found))
         if wanted.pushes and server.is_read_only:
             raise translate_read_only(server.address)
-    if as_json:
-        show({"project": project, "runs": done} | ({"refs": refs} if refs is not None else {}), [], as_json=True)
-    elif not done and shows is None:
-        tell("no run to exchange")
     return code
 
 
@@ -223,25 +242,54 @@ def _named_run(remote: GitRemote, root: str, text: str) -> Run:
 
 
 def _send_in_background(root: str, pushed_to: str | None) -> int:
-    """Exchange all runs with their git refs, within a minute once nobody else does, and without asking anybody.
+    """Exchange all runs with the server and their git refs, in a minute once nobody else does, and ask nobody anything.
 
     A hook starts this process, detached; git's own hook, of a push to `pushed_to`, has it started. What could not be
-    sent is in the runs' notes, for the next start and for `status`.
+    sent is in notes, for the next start and for `status`.
     """
-    consent = sender_of(root)
     if pushed_to is not None or os.getsid(0) != os.getpid():
-        if consent is not None and pushed_to in (None, consent.remote):
+        consent = sender_of(root)
+        if pushed_to is None or (consent is not None and pushed_to == consent.remote):
             start_sending(root)
         return 0
+    if joined := Consent(root).server:
+        with lock_sending(root):
+            _limit_background()
+            _sync_in_background(root, joined)
     remote = remote_of(root, is_quiet=True)
     if remote is not None:
         done = exchange_refs(remote, root, runs_here(root), _say_nothing, on_begin=_limit_background)
-        signal.alarm(0)
         for one in done:
             if one.was_lost:
                 what = f"{one.run.run_id}: {remote.name} had lost its ref, which this clone has sent again"
                 report(one.run, _say_nothing, what)
+    signal.alarm(0)
     return 0
+
+
+def _sync_in_background(root: str, joined: str) -> None:
+    """Exchange all runs with the server if it is the one that this clone has joined; note why that failed, if it did.
+
+    Raises ServerUnavailable where the time is up.
+    """
+    note = SyncedNote(root)
+    note.problem = CUT  # until this process says otherwise
+    note.save()
+    try:
+        address = server_address(None)
+        if address.digest() != joined:
+            raise ServerRefused("the server is not the one that this clone has joined: run `faber-ledger team join`")
+        wanted = Wanted(root, None, every=True, fetches=True, pushes=True)
+        code = _exchange_with_server(wanted, address, [], 0, patience=BACKGROUND_PATIENCE)
+        note.problem = f"exit code {code}" if code else ""
+        note.at = now()
+    except (LedgerError, sqlite3.DatabaseError, OSError) as error:
+        note.problem = str(error)
+    except TimeIsUp as error:
+        note.problem = str(error)
+        raise ServerUnavailable(note.problem) from None
+    finally:
+        note.save()
 
 
 def _say_nothing(message: str) -> None:
@@ -250,7 +298,7 @@ def _say_nothing(message: str) -> None:
 
 def _limit_background() -> None:
     signal.signal(signal.SIGALRM, _end_background)
-    signal.alarm(BACKGROUND_SECONDS)
+    signal.alarm(signal.alarm(0) or BACKGROUND_SECONDS)  # one limit for both carriers
 
 
 def _end_background(*_: object) -> None:
