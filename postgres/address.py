@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from urllib.parse import unquote
+from urllib.parse import unquote, urlencode
 
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable, UsageFailed
@@ -34,6 +34,13 @@ class Address:
             return escape(f"{SCHEMES[0]}{user}/{database}?host={hosts}")
         port = f":{given['port']}" if "port" in given else ""
         return escape(f"{SCHEMES[0]}{user}{hosts}{port}/{database}")
+
+    @property
+    def with_options(self) -> str:
+        """The same with the options that are no secrets, as the TLS ones."""
+        shown = ("user", "host", "hostaddr", "port", "dbname", *SECRETS)
+        options = {name: value for name, value in self.parameters.items() if name not in shown}
+        return f"{self}{'&' if '?' in str(self) else '?'}{urlencode(options)}" if options else str(self)
 
     def __repr__(self) -> str:
         return f"Address({str(self)!r})"
@@ -101,11 +108,16 @@ def load_driver() -> None:
     try:
         import psycopg  # noqa: F401  # the extra that most users do not need
     except ImportError as error:
-        raise LedgerError(
-            "PostgreSQL needs the extra faber-ledger[postgres]",
-            hint="install faber-ledger again, as before, with the extra after the file or folder: "
-            "`pipx install --force '.[postgres]'`, or `pip install 'faber_ledger-VERSION-py3-none-any.whl[postgres]'`",
-        ) from error
+        raise missing_extra("PostgreSQL", "postgres") from error
+
+
+def missing_extra(what: str, extra: str) -> LedgerError:
+    """Return the error for something that needs an extra, with the command that installs it."""
+    return LedgerError(
+        f"{what} needs the extra faber-ledger[{extra}]",
+        hint="install faber-ledger again, as before, with the extra after the file or folder: "
+        f"`pipx install --force '.[{extra}]'`, or `pip install 'faber_ledger-VERSION-py3-none-any.whl[{extra}]'`",
+    )
 
 
 SCHEMES = ("postgresql://", "postgres://")

@@ -24,14 +24,14 @@ def team() -> None:
 
 @team.command(short_help="Take an invitation.")
 @click.argument("url", required=False)
-@click.option("--no-auto-send", is_flag=True, help="Start no background process after a session's end.")
+@click.option("--no-auto-send", is_flag=True, help="Send nothing: no background process, and this time only fetch.")
 @json_option
 def join(url: str | None, no_auto_send: bool, as_json: bool) -> None:
     """Join the server at URL with the code that `db invite` printed; it is asked for, or read from standard input.
 
     It writes a new password to ~/.pgpass, the URL and the admins to the user's configuration, sets this clone up,
-    fetches the team's runs and shows the fleet. From then on a background process exchanges all runs after each
-    session's end. Without URL, for the server in the user's configuration, it sets this clone up, too.
+    exchanges all runs and shows the fleet. From then on a background process exchanges them after each session's end.
+    Without URL it does the same in another clone, for the server in the user's configuration.
 
     \b
     Example: faber-ledger team join postgresql://ben@db.example.com/ledger
@@ -45,7 +45,8 @@ def join(url: str | None, no_auto_send: bool, as_json: bool) -> None:
     join_server(root, "" if no_auto_send else address.digest())
     show_fleet = ["fleet", "--json"] if as_json else ["fleet"]
     given = os.environ.get(VARIABLE) if url is None else None
-    run_steps(root, [["init", "--git-only"], ["sync", "--all", "--fetch", "--yes"], show_fleet], say, given)
+    exchange = ["sync", "--all", "--yes", *["--fetch"] * no_auto_send]
+    run_steps(root, [["init", "--git-only"], exchange, show_fleet], say, given)
 
 
 def _take_invitation(address: Address, url: str, project: str) -> None:
