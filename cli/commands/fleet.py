@@ -94,8 +94,9 @@ def fleet(
 ) -> None:
     """List the runs that the team's server has, those that need somebody first.
 
-    The columns are those of `run list`; who is the login of the newest session's clone, with its machine. A run is as
-    its clones have pushed it. With --watch and --json each change prints one line.
+    The columns are those of `run list`; who is the login of the newest session's clone, with its machine, and the login
+    that brought it if that is another one. A run is as its clones have pushed it. With --watch and --json each change
+    prints one line.
 
     CMD gets the run as JSON on its standard input, with its state `before`, and in variables: FABER_LEDGER_RUN,
     FABER_LEDGER_STATE, FABER_LEDGER_BEFORE and others.
@@ -137,6 +138,7 @@ def _describe(found: Found, filters: Filters, root: str, role: str) -> Row:
     run, last = found.run, found.run["last_event"]
     is_mine = found.login == role if found.login else (found.start or last)["writer"] == known_writer(root)
     about = {"who": found.login or run["machine"], "is_mine": is_mine, "last_heard_at": last["at"]}
+    about["brought_by"] = None if found.brought_by == found.login else found.brought_by
     return describe({**run, **about}, found.state, filters, root, found.start, is_open=bool(run["open_sessions"]))
 
 
