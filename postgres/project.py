@@ -161,7 +161,7 @@ def choose_projects(known: dict[str, str], wanted: str | None) -> list[str]:
     return found
 
 
-NO_ROLE = "42704"  # SQLSTATE
+NO_ROLE, LAST_ADMIN, NOT_ACCEPTED, TAKEN = "42704", "23001", "55000", "42710"  # SQLSTATE
 HINT_NO_ROLE = "check the name; `\\du` in `psql` lists the roles"
 MEMBER: dict[str, Any] = {"role": str, "is_admin": bool}
 ADMIT = "SELECT faber_ledger.admit(%(project)s, %(role)s, %(as_admin)s)"
@@ -211,15 +211,8 @@ def expel(server: Server, project: str, role: str, *, may_be_last: bool) -> Expe
     with explained_refusal(server, project), server.transaction() as connection:
         before = [Member(*row) for row in ask(connection, "members", MEMBER, project=project)]
         others = [one for one in before if one.role != role]
-        was_admin = any([one.is_admin for one in before if one.role == role])
         has_no_admin = bool(before) and not any([one.is_admin for one in others])
-        was_member = ask_one(connection, "expel", bool, project=project, role=role)
-        if was_admin and has_no_admin and not may_be_last:
-            raise LastAdmin(
-                f"{escape(role)} is the only admin of this project: without one, only the owner of the database"
-                " admits and expels",
-                hint="make another one with `faber-ledger db admit --admin ROLE`, or add --yes",
-            )
+        was_member = ask_one(connection, "expel", bool, project=project, role=role, may_be_last=may_be_last)
         if not was_member and connection.execute(EXISTS, {"role": role}).fetchone() == (0,):
             raise ServerRefused(f"the role {escape(role)} does not exist", hint=HINT_NO_ROLE)
         asked = {"role": role, "roles": [one.role for one in others]}
@@ -236,7 +229,12 @@ def explained_refusal(server: Server, project: str | None = None) -> Iterator[No
     try:
         yield
     except ServerRefused as error:
-        if error.data.get("sqlstate") == NO_ROLE:
+        if error.data.get("sqlstate") == LAST_ADMIN:
+            hint = "make another one with `faber-ledger db admit --admin ROLE`, or add --yes: then the owner admits"
+            raise LastAdmin(error.message, hint=hint) from None
+        if error.data.get("sqlstate") == NOT_ACCEPTED:
+            error.hint = "`faber-ledger db invite` makes a new code: until it is used, the old one is the password"
+        elif error.data.get("sqlstate") == NO_ROLE:
             error.hint = HINT_NO_ROLE
         elif error.data.get("sqlstate") == NO_RIGHT and project is None:
             error.hint = "the owner of the database does it, or grants you EXECUTE on faber_ledger.add_project"
@@ -263,26 +261,30 @@ def list_members(server: Server, project: str) -> list[Member]:
 
 # Invitations: a code is the login's first password, good once; after 24 hours the login sees no project by it.
 
-INVITE = "SELECT faber_ledger.invite(%(project)s, %(role)s, %(as_admin)s)"
-TAKEN = "42710"  # SQLSTATE
 SCRAM = b"scram-sha-256"
 
 
 def invite(server: Server, project: str, role: str, *, as_admin: bool) -> str:
     """Make a login for a newcomer to a project, and return the code with which it is taken over.
 
-    Raises ServerRefused if the role exists, or this login may not create roles or is no admin of the project.
+    A login that has not accepted yet gets a new code. Raises ServerRefused if another role has the name, or this login
+    may not create roles or is no admin of the project.
     """
     code = secrets.token_urlsafe(12)
+    asked: dict[str, Any] = {"project": project, "role": role, "as_admin": as_admin}
     try:
         with explained_refusal(server, project), server.transaction() as connection:
             create = "CREATE ROLE {} LOGIN IN ROLE faber_ledger_member PASSWORD {}"
             connection.execute(_statement(connection, create, role, code))
-            connection.execute(INVITE, {"project": project, "role": role, "as_admin": as_admin})
+            ask_one(connection, "invite", bool, **asked)
     except ServerRefused as error:
-        if error.data.get("sqlstate") == TAKEN:
-            error.hint = "`faber-ledger db admit` lets a login that exists see the project; `DROP ROLE` ends an old one"
-        raise
+        if error.data.get("sqlstate") != TAKEN:
+            raise
+        error.hint = "`faber-ledger db admit` lets a login that exists see the project; `DROP ROLE` ends an old one"
+        with explained_refusal(server, project), server.transaction() as connection:
+            if not ask_one(connection, "invite", bool, **asked):
+                raise
+            connection.execute(_statement(connection, "ALTER ROLE {} PASSWORD {}", role, code))
     return code
 
 

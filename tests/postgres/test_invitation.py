@@ -81,12 +81,21 @@ def test_a_code_is_good_once_and_for_a_day(newcomer: Newcomer, team: Team) -> No
     assert newcomer.join().returncode == 13
 
 
-def test_only_who_may_create_roles_invites_and_no_role_twice(newcomer: Newcomer, team: Team) -> None:
+def test_who_has_not_accepted_is_admitted_by_nobody_and_gets_a_new_code(newcomer: Newcomer, team: Team) -> None:
+    first, env = team.clones[0], {"FABER_LEDGER_URL": team.database.admin}
+    done = first.faber("db", "admit", newcomer.name, env=env)
+    assert (done.returncode, "`faber-ledger db invite` makes a new code" in done.stderr) == (14, True), done.stderr
+    again = Newcomer(team, newcomer.clone, newcomer.name)
+    assert newcomer.join().returncode == 13
+    assert again.join().returncode == 0
+    done = first.faber("db", "invite", newcomer.name, env=env)
+    assert (done.returncode, "faber-ledger db admit" in done.stderr) == (14, True), done.stderr
+
+
+def test_only_who_may_create_roles_invites(newcomer: Newcomer, team: Team) -> None:
     first = team.clones[0]
     done = first.faber("db", "invite", "carl", env={"FABER_LEDGER_URL": team.url})
     assert (done.returncode, "permission denied to create role" in done.stderr) == (14, True), done.stderr
-    done = first.faber("db", "invite", newcomer.name, env={"FABER_LEDGER_URL": team.database.admin})
-    assert (done.returncode, "faber-ledger db admit" in done.stderr) == (14, True), done.stderr
 
 
 # From then on each session's end is exchanged

@@ -91,22 +91,32 @@ BEGIN
 END
 $$;
 
--- Let a role see a project.
+-- Let a role see a project; not one whose password is the code of an invitation, which may be in anybody's hands.
 CREATE FUNCTION faber_ledger.admit(wanted text, newcomer name, as_admin boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
 BEGIN
   PERFORM faber_ledger.require_admin(wanted);
+  IF EXISTS (SELECT FROM faber_ledger.invitation JOIN pg_catalog.pg_roles ON oid = role_oid WHERE rolname = newcomer) THEN
+    RAISE object_not_in_prerequisite_state USING MESSAGE = format('%s has not accepted an invitation', newcomer);
+  END IF;
   PERFORM faber_ledger.add_member(wanted, newcomer, as_admin);
 END
 $$;
 
--- Let a login see a project once it accepts; then accept, and learn the projects that this was for.
-CREATE FUNCTION faber_ledger.invite(wanted text, newcomer name, as_admin boolean) RETURNS void
+-- Let a login see a project once it accepts; whether an earlier invitation to it still waited. Then accept, and learn the
+-- projects that this was for.
+CREATE FUNCTION faber_ledger.invite(wanted text, newcomer name, as_admin boolean) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+DECLARE
+  still_waited boolean;
 BEGIN
   PERFORM faber_ledger.require_admin(wanted);
+  DELETE FROM faber_ledger.invitation USING pg_catalog.pg_roles
+    WHERE project = wanted AND oid = role_oid AND rolname = newcomer;
+  still_waited := FOUND;
   INSERT INTO faber_ledger.invitation (project, role_oid, is_admin)
     SELECT wanted, oid, as_admin FROM pg_catalog.pg_roles WHERE rolname = newcomer;
+  RETURN still_waited;
 END
 $$;
 
@@ -127,17 +137,27 @@ BEGIN
 END
 $$;
 
--- Let a role see a project no more; whether it did. A login may always leave.
-CREATE FUNCTION faber_ledger.expel(wanted text, leaver name) RETURNS boolean
+-- Let a role see a project no more; whether it did. A login may always leave. The last admin goes only if `may_be_last`;
+-- of two who expel each other, one waits for the project's lock.
+CREATE FUNCTION faber_ledger.expel(wanted text, leaver name, may_be_last boolean DEFAULT false) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+DECLARE
+  was_admin boolean;
 BEGIN
   IF NOT (leaver = session_user OR faber_ledger.is_project_admin(wanted) OR faber_ledger.is_owner()) THEN
     RAISE insufficient_privilege USING MESSAGE = format('%s is not an admin of this project', session_user);
   END IF;
+  PERFORM FROM faber_ledger.project WHERE id = wanted FOR NO KEY UPDATE;
   DELETE FROM faber_ledger.invitation
     WHERE project = wanted AND role_oid = (SELECT oid FROM pg_catalog.pg_roles WHERE rolname = leaver);
-  DELETE FROM faber_ledger.member WHERE project = wanted AND role = leaver;
-  RETURN FOUND;
+  DELETE FROM faber_ledger.member WHERE project = wanted AND role = leaver RETURNING is_admin INTO was_admin;
+  IF was_admin AND NOT may_be_last AND NOT EXISTS (
+    SELECT FROM faber_ledger.member JOIN pg_catalog.pg_roles ON oid = role_oid AND rolname = role
+    WHERE project = wanted AND is_admin
+  ) THEN
+    RAISE restrict_violation USING MESSAGE = format('%s is the only admin of this project', leaver);
+  END IF;
+  RETURN was_admin IS NOT NULL;
 END
 $$;
 
