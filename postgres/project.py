@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 POSITION: dict[str, Any] = {"position": int, "id": str}
 
 
-class Remote(NamedTuple):
+class ServerProject(NamedTuple):
     """A project on an open server; `key` tells it from a project of the same id on another server."""
 
     server: Server
@@ -28,7 +28,7 @@ class Remote(NamedTuple):
     key: str
 
 
-def find_project(server: Server, project: str) -> str | None:
+def time_made(server: Server, project: str) -> str | None:
     """Return when a project was made on the server, which tells it from one of the same id on another server.
 
     None if there is none, or the login does not see it.
@@ -52,13 +52,13 @@ def admission(server: Server) -> str:
 CLONE: dict[str, Any] = {"role": str, "is_mine": bool}
 
 
-def open_project(server: Server, project: str, writer: str) -> Remote:
+def open_project(server: Server, project: str, writer: str) -> ServerProject:
     """Open a project for the clone with a writer's id, which is the login's from then on.
 
     On a server that only reads nothing is noted. Raises ServerRefused if the login does not see the project, or the
     clone is another login's.
     """
-    made = find_project(server, project)
+    made = time_made(server, project)
     if made is None:
         message = f"the role {server.role} sees no project {project} on this server"
         raise ServerRefused(message, hint=admission(server))
@@ -70,7 +70,7 @@ def open_project(server: Server, project: str, writer: str) -> Remote:
                 f"this clone (writer {writer}) is the login {owner}'s on the server, and you are {server.role}",
                 hint=f"connect as {owner}, or let an admin run `faber-ledger db rebind {writer} {me}`",
             )
-    return Remote(server, project, f"{project} {made}")
+    return ServerProject(server, project, f"{project} {made}")
 
 
 def add_project(server: Server, project: str, name: str, admin: str) -> bool:
@@ -239,7 +239,7 @@ def explained_refusal(server: Server, project: str | None = None) -> Iterator[No
         elif error.data.get("sqlstate") == NO_RIGHT and project is None:
             error.hint = "the owner of the database does it, or grants you EXECUTE on faber_ledger.add_project"
         elif error.data.get("sqlstate") == NO_RIGHT and project is not None:
-            if find_project(server, project) is None:
+            if time_made(server, project) is None:
                 message = f"the role {server.role} sees no project {project} on this server"
                 raise ServerRefused(message, hint=admission(server)) from None
             error.hint = (

@@ -42,7 +42,7 @@ def metadata_to_write(content: bytes, ours: bytes) -> bytes:
     """Return a `metadata.json` from elsewhere with the secrets that ours has where it is masked."""
     if MARK.encode() not in content or metadata_content(ours) is None:
         return content
-    found = keep_secrets(loads(content.decode()), loads(ours.decode()))
+    found = restore_secrets(loads(content.decode()), loads(ours.decode()))
     return f"{on_lines(found)}\n".encode("utf-8", "backslashreplace")
 
 
@@ -73,7 +73,7 @@ def replace_state(run: Run, content: str, before: str, log: Log, warn: Callable[
         if content_of(document.value) != before:
             return False
         if MARK in content:
-            kept = on_lines(keep_secrets(state.value, document.value)).encode("utf-8", "backslashreplace")
+            kept = on_lines(restore_secrets(state.value, document.value)).encode("utf-8", "backslashreplace")
             state = parse_state(run, kept)
         own = {name: value for name, value in document.value.items() if name in OWN and name not in NAMES}
         text = state.with_members({**own, **fold(log.stream())})
@@ -83,10 +83,10 @@ def replace_state(run: Run, content: str, before: str, log: Log, warn: Callable[
 MARK = "[masked"  # in a text from which a secret was taken
 
 
-def keep_secrets(theirs: Any, ours: Any, name: str = "") -> Any:
+def restore_secrets(theirs: Any, ours: Any, name: str = "") -> Any:
     """Return a value from elsewhere, with our texts where it has what is left of them without their secrets."""
     if isinstance(theirs, dict) and isinstance(ours, dict):
-        return {key: keep_secrets(item, ours.get(key), key) for key, item in theirs.items()}
+        return {key: restore_secrets(item, ours.get(key), key) for key, item in theirs.items()}
     if isinstance(theirs, list) and isinstance(ours, list):
         known = {dumps(mask_value(one, name)): one for one in ours}
         return [known.get(dumps(item), item) for item in theirs]

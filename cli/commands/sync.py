@@ -1,44 +1,41 @@
 """`faber-ledger sync`: exchange runs with their git refs, and with the team's server."""
 
 import os
-import signal
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import click
 
 from faber_ledger.cli.reports.run_list import find_here
+from faber_ledger.cli.sync import background
 from faber_ledger.cli.sync.arrival import bring_runs, find_remote_run, remote_of, required_remote
-from faber_ledger.cli.sync.carried import TimeIsUp, exchange_refs, lock_sending
+from faber_ledger.cli.sync.carried import exchange_refs
 from faber_ledger.cli.sync.exchange import KEPT_ON_SERVER, Exchanged, exchange_run, meet_project
-from faber_ledger.cli.sync.refs import Remote as GitRemote
+from faber_ledger.cli.sync.refs import Remote
 from faber_ledger.cli.ui.output import say, show, tell, warn
 from faber_ledger.cli.ui.progress import progress_bars, waiting_for
 from faber_ledger.cli.ui.server import names_server, pick_server_run, server_address, server_options
 from faber_ledger.cli.ui.which_run import choose_run, run_argument
 from faber_ledger.cli.ui.words import events_shown, plural
-from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import GitFailed, NoActiveRun, ServerRefused, ServerUnavailable
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound, UnionConflict
 from faber_ledger.postgres.address import Address, translate_read_only
 from faber_ledger.postgres.exchange import has_event
-from faber_ledger.postgres.project import Remote, list_runs, newest_event, open_project
+from faber_ledger.postgres.project import ServerProject, list_runs, newest_event, open_project
 from faber_ledger.postgres.server import PATIENCE, open_server
-from faber_ledger.runs.carry import CUT, Consent, SyncedNote, consent_of, sender_of, start_sending
+from faber_ledger.runs.carry import consent_of, sender_of, start_sending
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.kept import run_here, runs_here
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import Run, find_root
-from faber_ledger.runs.set_aside import report
 from faber_ledger.runs.settings import project_id
 from faber_ledger.runs.synced import SyncNote
 
 MOST_NAMED = 10  # events of a run
-BACKGROUND_SECONDS, GRACE_SECONDS = 60, 5
-BACKGROUND_PATIENCE = 20.0  # seconds in which a server says nothing, so that the refs have their turn
 HINT_NO_RUN = (
     "`faber-ledger sync --all` exchanges all runs, and `faber-ledger sync RUN` one that `faber-ledger fleet` shows"
 )
@@ -69,7 +66,7 @@ class Wanted(NamedTuple):
 )
 @click.option("--fetch", "only_fetch", is_flag=True, help="Only take in what this clone does not have.")
 @click.option("--watch", type=click.IntRange(1), metavar="SECONDS", help="Do it again and again, until interrupted.")
-@click.option("--background", is_flag=True, hidden=True)  # the process that hooks start
+@click.option("--background", "is_background", is_flag=True, hidden=True)  # the process that hooks start
 @click.option("--pushed-to", metavar="REMOTE", hidden=True)  # by git's pre-push hook
 @click.option("--yes", is_flag=True, help="Exchange with a server's project whose admins you have not named.")
 @server_options
@@ -79,7 +76,7 @@ def sync(
     only_push: bool,
     only_fetch: bool,
     watch: int | None,
-    background: bool,
+    is_background: bool,
     pushed_to: str | None,
     yes: bool,
     url: str | None,
@@ -104,7 +101,7 @@ def sync(
     if watch is not None and as_json:
         raise click.UsageError("--watch prints lines: it goes without --json")
     root = find_root(os.getcwd())
-    if background or pushed_to is not None:
+    if is_background or pushed_to is not None:
         return _send_in_background(root, pushed_to)
     wanted = Wanted(root, run, every, fetches=not only_push, pushes=not only_fetch)
     if watch is None:
@@ -224,7 +221,7 @@ def _exchange_refs(
     return [one.data() for one in done], max([one.exit_code for one in done], default=0)
 
 
-def _named_run(remote: GitRemote, root: str, text: str) -> Run:
+def _named_run(remote: Remote, root: str, text: str) -> Run:
     """Return the run that a text names, which is fetched if only the remote has it; raises RunNotFound."""
     if find_here(root, text) is not None:
         return choose_run(root, text)
@@ -242,75 +239,22 @@ def _named_run(remote: GitRemote, root: str, text: str) -> Run:
 
 
 def _send_in_background(root: str, pushed_to: str | None) -> int:
-    """Exchange all runs with the server and their git refs, in a minute once nobody else does, and ask nobody anything.
+    """Exchange all runs as the process that a hook starts, detached, or start that.
 
-    A hook starts this process, detached; git's own hook, of a push to `pushed_to`, has it started. What could not be
-    sent is in notes, for the next start and for `status`.
+    Git's own hook, of a push to `pushed_to`, has it started.
     """
-    if pushed_to is not None or os.getsid(0) != os.getpid():
-        consent = sender_of(root)
-        if pushed_to is None or (consent is not None and pushed_to == consent.remote):
-            start_sending(root)
+    if os.getsid(0) == os.getpid() and pushed_to is None:
+        every = Wanted(root, None, every=True, fetches=True, pushes=True)
+        exchange = partial(_exchange_with_server, every, done=[], code=0, patience=background.PATIENCE)
+        background.exchange_in_background(root, exchange)
         return 0
-    if joined := Consent(root).server:
-        with lock_sending(root):
-            _limit_background()
-            _sync_in_background(root, joined)
-    remote = remote_of(root, is_quiet=True)
-    if remote is not None:
-        done = exchange_refs(remote, root, runs_here(root), _say_nothing, on_begin=_limit_background)
-        for one in done:
-            if one.was_lost:
-                what = f"{one.run.run_id}: {remote.name} had lost its ref, which this clone has sent again"
-                report(one.run, _say_nothing, what)
-    signal.alarm(0)
+    consent = sender_of(root)
+    if pushed_to is None or (consent is not None and pushed_to == consent.remote):
+        start_sending(root)
     return 0
 
 
-def _sync_in_background(root: str, joined: str) -> None:
-    """Exchange all runs with the server if it is the one that this clone has joined; note why that failed, if it did.
-
-    Raises ServerUnavailable where the time is up.
-    """
-    note = SyncedNote(root)
-    note.problem = CUT  # until this process says otherwise
-    note.save()
-    try:
-        address = server_address(None)
-        if address.digest() != joined:
-            raise ServerRefused("the server is not the one that this clone has joined: run `faber-ledger team join`")
-        wanted = Wanted(root, None, every=True, fetches=True, pushes=True)
-        code = _exchange_with_server(wanted, address, [], 0, patience=BACKGROUND_PATIENCE)
-        note.problem = f"exit code {code}" if code else ""
-        note.at = now()
-    except (LedgerError, sqlite3.DatabaseError, OSError) as error:
-        note.problem = str(error)
-    except TimeIsUp as error:
-        note.problem = str(error)
-        raise ServerUnavailable(note.problem) from None
-    finally:
-        note.save()
-
-
-def _say_nothing(message: str) -> None:
-    """Take a warning that nobody reads; what counts is kept for the run's next start."""
-
-
-def _limit_background() -> None:
-    signal.signal(signal.SIGALRM, _end_background)
-    signal.alarm(signal.alarm(0) or BACKGROUND_SECONDS)  # one limit for both carriers
-
-
-def _end_background(*_: object) -> None:
-    """End the git that waits for the remote, so that this process notes why and ends; if it does not, kill both."""
-    signal.signal(signal.SIGALRM, lambda *_: os.killpg(0, signal.SIGKILL))
-    signal.alarm(GRACE_SECONDS)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    os.killpg(0, signal.SIGTERM)
-    raise TimeIsUp(f"no end within {BACKGROUND_SECONDS} s")
-
-
-def _exchange_each(remote: Remote, wanted: Wanted) -> Iterator[Exchanged | int]:
+def _exchange_each(remote: ServerProject, wanted: Wanted) -> Iterator[Exchanged | int]:
     """Exchange each run; yield its result, or an exit code if the run failed, after a warning.
 
     Raises ServerUnavailable and ServerRefused: the runs before are exchanged.
@@ -341,7 +285,7 @@ def _exchange_each(remote: Remote, wanted: Wanted) -> Iterator[Exchanged | int]:
         note.save()
 
 
-def _choose(remote: Remote, wanted: Wanted, upto: int) -> list[Run]:
+def _choose(remote: ServerProject, wanted: Wanted, upto: int) -> list[Run]:
     """Return the runs to exchange: the one named or active, or all of this clone and those with news on the server."""
     root = wanted.root
     if not wanted.every:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from support.team_server import Team
 
 SHORT = """
-from faber_ledger.cli.commands import sync
 from faber_ledger.cli.entry import main
-sync.BACKGROUND_SECONDS = 1
+from faber_ledger.cli.sync import background
+background.SECONDS = 1
 main()
 """
 

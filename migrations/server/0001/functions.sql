@@ -163,7 +163,7 @@ $$;
 
 -- The event that a stored redaction, or the undo of one, names: what `ledger.redaction.redaction_of` reads, else NULL.
 -- PostgreSQL takes no \u0000 and no half of a pair of surrogates: blanks, which no id and no field has.
-CREATE FUNCTION faber_ledger.redacted_by(own_id text, said text) RETURNS text
+CREATE FUNCTION faber_ledger.redaction_target(own_id text, said text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
 DECLARE
   redaction json;
@@ -195,7 +195,7 @@ DECLARE
   one record;
 BEGIN
   FOR one IN
-    SELECT id, seq, type, faber_ledger.redacted_by(id, payload) AS target FROM faber_ledger.event
+    SELECT id, seq, type, faber_ledger.redaction_target(id, payload) AS target FROM faber_ledger.event
     WHERE project = of_project AND run_id = of_run AND id = ANY (arrived) AND type IN ('event_redacted', 'redaction_undone')
       AND pushed_by = session_user AND faber_ledger.clone_of(of_project, writer) = me
     ORDER BY seq, id

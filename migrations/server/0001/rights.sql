@@ -58,5 +58,5 @@ GRANT EXECUTE ON FUNCTION faber_ledger.admit(text, name, boolean),
 GRANT EXECUTE ON FUNCTION faber_ledger.parse_json(text), faber_ledger.words_of(text),
   faber_ledger.event_words(text, text, text), faber_ledger.state_words(text, text), faber_ledger.state_at_a_glance(text),
   faber_ledger.short_members(jsonb, text[]),
-  faber_ledger.redacted_by(text, text)
+  faber_ledger.redaction_target(text, text)
   TO faber_ledger_keeper; -- whose statements call them
