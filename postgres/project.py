@@ -89,17 +89,11 @@ def rebind_clone(server: Server, project: str, writer: str, role: str) -> None:
         connection.execute(REBIND, {"project": project, "writer": writer, "role": role})
 
 
-def restore_event(server: Server, project: str, event: str) -> list[str]:
-    """Put a redacted payload back that the server keeps for its admins; return the runs that have the event."""
-    return _change_removed(server, "restore_event", project, event)
+def change_removed(server: Server, function: str, project: str, event: str) -> list[str]:
+    """Put a redacted payload back that the server keeps for its admins, or remove it for good, by one of its functions.
 
-
-def purge_event(server: Server, project: str, event: str) -> list[str]:
-    """Remove for good what the server keeps of a redacted payload; return the runs that have the event."""
-    return _change_removed(server, "purge_event", project, event)
-
-
-def _change_removed(server: Server, function: str, project: str, event: str) -> list[str]:
+    Return the runs that have the event.
+    """
     with explained_refusal(server, project):
         found = server.ask(function, {function: str}, project=project, event=event)
     return [run_id for (run_id,) in found]

@@ -2,7 +2,6 @@
 
 import os
 import signal
-from collections.abc import Callable
 from contextlib import suppress
 
 import click
@@ -16,7 +15,7 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.postgres import project as projects
 from faber_ledger.postgres.address import NO_RIGHT, VARIABLE, Address
 from faber_ledger.postgres.local import LocalServer, serve_locally
-from faber_ledger.postgres.server import Server, open_server
+from faber_ledger.postgres.server import open_server
 from faber_ledger.runs.run import find_root, state_base
 from faber_ledger.runs.settings import project_id, project_settings, read_user_config
 
@@ -88,10 +87,9 @@ def _set_up(root: str, server: LocalServer) -> None:
     from faber_ledger.migrations.upgrade import upgrade_server  # loads Alembic, which is expensive
 
     save_password(server.address, server.password)
-    known, is_named = read_user_config()["url"], False
-    if known in (None, server.url):
+    is_named = (os.environ.get(VARIABLE) or read_user_config()["url"]) in (None, server.url)
+    if is_named:
         save_configuration(server.url, [server.role])
-        is_named = True
     if project_settings(root, os.environ).project is None:
         run_steps(root, [["init"]], say)
     with open_server(server.address, writing=True, has_schema=False) as opened, opened.transaction() as connection:
@@ -104,7 +102,7 @@ def _set_up(root: str, server: LocalServer) -> None:
     except LedgerError as error:
         warn(f"{error.message}: {error.hint}")
     if not is_named:
-        say(f"your configuration names another server; where you try this one: export {VARIABLE}='{server.url}'")
+        say(f"you have named another server; where you try this one: export {VARIABLE}='{server.url}'")
 
 
 @db.command(short_help="Let a role see this project.")
@@ -264,7 +262,7 @@ def restore(event: str, url: str | None, as_json: bool) -> None:
     Exit codes: 0 done; 1 the project has no id yet; 2 wrong usage; 10 nothing of it
     is kept; 12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses.
     """
-    _change_removed(projects.restore_event, event, "put back: the payload of {} in {}", url, as_json)
+    _change_removed("restore_event", event, "put back: the payload of {} in {}", url, as_json)
 
 
 @db.command(short_help="Remove a redacted payload for good.")
@@ -280,14 +278,12 @@ def purge(event: str, url: str | None, as_json: bool) -> None:
     Exit codes: 0 done; 1 the project has no id yet; 2 wrong usage; 10 nothing of it
     is kept; 12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses.
     """
-    _change_removed(projects.purge_event, event, "removed for good: the payload of {} in {}", url, as_json)
+    _change_removed("purge_event", event, "removed for good: the payload of {} in {}", url, as_json)
 
 
-def _change_removed(
-    change: Callable[[Server, str, str], list[str]], event: str, line: str, url: str | None, as_json: bool
-) -> None:
+def _change_removed(function: str, event: str, line: str, url: str | None, as_json: bool) -> None:
     with open_server(server_address(url), writing=True) as server:
-        runs = change(server, name := project_id(find_root(os.getcwd())), event)
+        runs = projects.change_removed(server, function, name := project_id(find_root(os.getcwd())), event)
     if not runs:
         raise NotFound(f"the server keeps nothing of the event {event}", hint="give the whole id of a redacted event")
     show({"project": name, "event": event, "runs": runs}, [line.format(event, run) for run in runs], as_json=as_json)
