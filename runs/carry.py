@@ -19,11 +19,9 @@ from faber_ledger.runs.run import CONSENT, TREE, clone_folder, main_root, path_i
 from faber_ledger.runs.seen import Note
 
 LOCK = "sending.lock"  # of the clone's one process that sends
-PROGRAM = "import os, sys; os.chdir(sys.argv.pop(1)); from faber_ledger.cli.entry import main; main()"
-
-
 SYNCED = "synced.json"
 CUT = "it was cut off"
+PROGRAM = "import os, sys; os.chdir(sys.argv.pop(1)); from faber_ledger.cli.entry import main; main()"
 
 
 class Consent(Note):
@@ -41,6 +39,13 @@ class Consent(Note):
 
     def __init__(self, root: str) -> None:
         super().__init__(path_in_clone(root, CONSENT) or "")
+
+    def keep(self) -> None:
+        """Write what was agreed to, or remove the file of a clone that has agreed to nothing; raises OSError."""
+        if self.remote or self.server:
+            self.save(durable=True)
+        else:
+            disk.remove(self.path)
 
 
 class SyncedNote(Note):
@@ -69,20 +74,19 @@ def consent_of(root: str) -> Consent | None:
 
 def join_server(root: str, server: str) -> None:
     """Keep the digest of the server's address with which hooks start an exchange, empty for none; raises OSError."""
-    make_below(root, clone_folder(root) or root)
-    consent = Consent(root)
-    consent.server = server
-    consent.save(durable=True)
+    folder = clone_folder(root)
+    if folder is not None:
+        make_below(root, folder)
+        consent = Consent(root)
+        consent.server = server
+        consent.keep()
 
 
 def withdraw_consent(root: str) -> None:
     """Forget the remote that this clone has agreed to, but not a server."""
     consent = Consent(root)
     consent.remote = consent.url = ""
-    if consent.server:
-        consent.save(durable=True)
-    else:
-        disk.remove(consent.path)
+    consent.keep()
 
 
 def sender_of(root: str) -> Consent | None:
