@@ -11,6 +11,7 @@ import os
 import sys
 
 from faber_ledger.ledger import disk
+from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.disk import RunLock
 from faber_ledger.ledger.errors import Locked, NotWritable
 from faber_ledger.runs.clone import make_below
@@ -49,13 +50,21 @@ class Consent(Note):
 
 
 class SyncedNote(Note):
-    """When the background process last exchanged a project with the server, and why it failed since, if it did."""
+    """When a project was last exchanged with the server in the background, and why that failed since, if it did."""
 
     at: float = 0.0
     problem: str = ""
 
     def __init__(self, root: str) -> None:
         super().__init__(os.path.join(private_folder(root), SYNCED))
+
+
+def note_synced(root: str) -> None:
+    """Note that a project was exchanged with the server, where it is said that this failed."""
+    note = SyncedNote(root)
+    if note.problem:
+        note.problem, note.at = "", now()
+        note.save()
 
 
 def describe_unsynced(root: str) -> str | None:

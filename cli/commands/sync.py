@@ -26,7 +26,7 @@ from faber_ledger.postgres.address import Address, translate_read_only
 from faber_ledger.postgres.exchange import has_event
 from faber_ledger.postgres.project import ServerProject, list_runs, newest_event, open_project
 from faber_ledger.postgres.server import PATIENCE, open_server
-from faber_ledger.runs.carry import consent_of, sender_of, start_sending
+from faber_ledger.runs.carry import consent_of, note_synced, sender_of, start_sending
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.kept import run_here, runs_here
 from faber_ledger.runs.log import lacks_ledger
@@ -185,6 +185,8 @@ def _exchange_with_server(
                 tell(_line(found))
         if wanted.pushes and server.is_read_only:
             raise translate_read_only(server.address)
+    if not code and wanted.every and wanted.fetches and wanted.pushes:
+        note_synced(wanted.root)
     return code
 
 
