@@ -32,7 +32,7 @@ from faber_ledger.recording import sessions
 from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.active import active_run
-from faber_ledger.runs.carry import consent_of
+from faber_ledger.runs.carry import Consent, SyncedNote, consent_of, describe_unsynced
 from faber_ledger.runs.clone import OUT_OF_THE_WAY, find_obstacle
 from faber_ledger.runs.conflicts import paths_in_conflict
 from faber_ledger.runs.git import branch_of
@@ -97,6 +97,9 @@ def status(run: str | None, as_json: bool) -> None:
     if carries_refs(root):
         data["sent"], sent_lines = _sent(meant, found)
         lines += sent_lines if found.log is not None else []
+    if Consent(root).server:
+        data["server"], server_line = _synced(root)
+        lines.append(server_line)
     if not is_set_up:
         lines.append(f"This clone: git has no driver that merges the run's files: `{SET_UP}` sets it up")
     said = _hook_lines(meant, found) if meant.run_id == active.run_id else ()
@@ -242,6 +245,14 @@ def _sent(run: Run, found: Found) -> tuple[dict[str, Any], list[str]]:
     parts = [f"last sent to {sent.remote} at {at}" if at else "", found.unsent or ("" if at else whole)]
     line = "; ".join(filter(None, parts))
     return {"remote": remote, "at": at, "unsent": found.unsent}, [f"Git ref: {line}"]
+
+
+def _synced(root: str) -> tuple[dict[str, Any], str]:
+    """Return when the background process last exchanged with the server, and why not since, as data and as a line."""
+    note, problem = SyncedNote(root), describe_unsynced(root)
+    at = utc_text(note.at) if note.at else None
+    parts = [f"last exchanged at {at}" if at else "", problem or ("" if at else "each session's end is exchanged")]
+    return {"at": at, "problem": problem}, f"Server: {'; '.join(filter(None, parts))}"
 
 
 def _waiting_lines(run: Run) -> Iterator[str]:

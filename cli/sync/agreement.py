@@ -17,7 +17,7 @@ from faber_ledger.ledger.file import UNREADABLE
 from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.log import Log
 from faber_ledger.recording.secrets.mask import mask_tokens
-from faber_ledger.runs.carry import Consent, consent_of, sender_of, start_sending
+from faber_ledger.runs.carry import Consent, consent_of, sender_of, start_sending, withdraw_consent
 from faber_ledger.runs.clone import lock_run, make_below
 from faber_ledger.runs.git import branch_of, is_safe
 from faber_ledger.runs.git_command import git, limit_answers
@@ -26,7 +26,7 @@ from faber_ledger.runs.layouts import find_runs, run_ids
 from faber_ledger.runs.log import has_log, open_run_log
 from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.publish import assume_carry, carries_refs, meant_carry, publish, why_not_published
-from faber_ledger.runs.run import CONSENT, REFS, TREE, Run, clone_folder, common_directory, path_in_clone
+from faber_ledger.runs.run import REFS, TREE, Run, clone_folder, common_directory
 
 WHO_READS = (
     "A run's ledger can travel in a git ref of its own at {remote}: each session's end is sent then, also after a"
@@ -113,7 +113,7 @@ def carry_out(root: str, plan: CarryPlan, warn: Callable[[str], None]) -> list[s
             )
         return notes
     if plan.mode == TREE:
-        disk.remove(path_in_clone(root, CONSENT) or "")
+        withdraw_consent(root)
         count = _return_to_the_tree(root, warn) if plan.leaves_refs else 0
         written = f"{plural(count, 'ledger.db', 'ledger.db files')} written: `git add .fractary`, and commit"
         return [written] if count else []

@@ -176,9 +176,10 @@ def attention_table(rows: list[Row], marks: Callable[[Row], str] = lambda _: "",
 def _cells(row: Row) -> tuple[str, ...]:
     work_id, target = text_of_value(row["work_id"]), row["target"]
     heard_at, number = seconds_of(row["last_heard_at"]), NUMBER.search(row["pull_request"] or "")
+    who = "@".join(dict.fromkeys(filter(None, [row["who"], row["machine"]]))) or "-"
     return (
         " ".join(filter(None, [work_id, target if target != DEFAULT_TARGET.format(work_id) else ""])) or "-",
-        "@".join(dict.fromkeys(filter(None, [row["who"], row["machine"]]))) or "-",
+        f"{who} by {row['brought_by']}" if row.get("brought_by") else who,
         row["agent"] or "-",
         row["phase"] or "-",
         row["branch"] or "-",

@@ -21,9 +21,9 @@ from support.command import COMMAND, run_command
 from faber_ledger.runs.git_query import FOREIGN, GIVEN_SETTINGS
 
 SHORT = """
-from faber_ledger.cli.commands import sync
 from faber_ledger.cli.entry import main
-sync.BACKGROUND_SECONDS = 1
+from faber_ledger.cli.sync import background
+background.SECONDS = 1
 main()
 """
 ENDED = """
