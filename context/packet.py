@@ -27,6 +27,7 @@ from faber_ledger.context.body import (
 from faber_ledger.files.text import clip, defuse, one_line, plain, share_room, shares, units
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.run import CONSOLIDATED, EVENTS, SUMMARIES, is_name
+from faber_ledger.runs.seen import client_here, is_alive
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def list_more(run: Run, state: dict[str, Any], parts: list[Part], budget: int) -
 
     `parts` are what the packet has, in at most `budget` units.
     """
-    more = ["`faber-ledger reconstitute` (all that is known)", "`faber-ledger log` (events)"]
+    more = ["`faber-ledger reconstitute` (all that is known)", "`faber-ledger log` (the events)"]
     if sum([len(part["content"]) for part in parts]) > min(budget, MAX_WHOLE):
         more.append("`faber-ledger session-load --force --budget 100000` (artifacts whole)")
     for what, name in (("FABER's events", EVENTS), ("FABER's events", CONSOLIDATED), ("session summaries", SUMMARIES)):
@@ -146,10 +147,9 @@ def list_more(run: Run, state: dict[str, Any], parts: list[Part], budget: int) -
     return more
 
 
-BROKE_OFF = (
-    "The session before this conversation broke off, or is at work: unless the user says that it is"
-    " over, ask before you change anything. `git status` and `git log` show what it left."
-)
+BROKE_OFF = "The session before this conversation broke off"
+MAY_BE_AT_WORK = ", or is still at work: first ask the user whether it is over, unless the user has said so"
+LEFT_HERE = " `git status` and `git log` show what it left."
 
 
 def read_remembered(
@@ -173,12 +173,22 @@ def start_before(log: Log, client: str | None) -> tuple[Recorded | None, Recorde
     return first, log.last_start(before=first)
 
 
-def describe_break(log: Log, client: str | None, first: Recorded | None, start: Recorded | None) -> str | None:
-    """Return a sentence if the session before a conversation, as `start_before` has it, had no end by its start."""
+def describe_break(
+    root: str, log: Log, client: str | None, first: Recorded | None, start: Recorded | None
+) -> str | None:
+    """Return what to do if the session before a conversation, as `start_before` has it, had no end by its start.
+
+    If it ran in this clone and on this machine, it is over once its client's process is gone.
+    """
     if client is None or start is None or start["client"] == client:
         return None
     ended = log.end_after(start, before=first)
-    return None if ended is not None and dict(ended["event"]).get("reason") != "abandoned" else BROKE_OFF
+    if ended is not None and dict(ended["event"]).get("reason") != "abandoned":
+        return None
+    seen = client_here(root, start)
+    is_over = seen is not None and is_alive(seen.pid) is False
+    left = LEFT_HERE if start["writer"] == writer_of(root) else ""
+    return f"{BROKE_OFF}{'' if is_over else MAY_BE_AT_WORK}.{left}"
 
 
 def _also_text(also: list[str], room: int) -> str:
@@ -331,11 +341,11 @@ class Artifacts:
 
     def _state_text(self, part: Part, room: int) -> tuple[str, bool, int]:
         """Return the text of the run's state in so much room, whether it is whole, and the room that it needs."""
-        head = f"\n{name_of(part)}: the rest of {defuse(one_line(part['source']))} (what stands above"
+        head = f"\n{name_of(part)}: {defuse(one_line(part['source']))}, without what stands above"
         heads = [
-            f"{head} is left out){WRITES}\n",
-            f"{head} and what other phases did is left out){WRITES}\n",
-            f"{head} is left out, long parts are shortened){WRITES}\n",
+            f"{head}{WRITES}\n",
+            f"{head} and what other phases did{WRITES}\n",
+            f"{head}, its long parts shortened{WRITES}\n",
         ]
         longest = max(map(units, heads))
         is_long = len(part["content"]) > LONG_STATE

@@ -176,6 +176,8 @@ def _lines_about_run(
     where = f" … (the rest, which you read before you go on: {place}{MIDDLE}"
     status = text_of_value(state.get("status"))
     meant = MODES.get(point["mode"]) if point else "nothing is left to do" if status in progress.FINISHED else None
+    if status == "awaiting_feedback" and not progress.awaits_feedback(state):
+        meant = "the question below is answered"
     failures = _count_failures(state, point)
     if point and failures > 1:
         tried, limit = progress.count_retries(state, point["phase"]), _most_retries(state, workflow, point["phase"])
@@ -214,7 +216,7 @@ def _lines_that_stop(
     """Return what must be settled before the next action."""
     lines: list[Line] = []
     if state.get("status") == "awaiting_feedback":
-        lines += _lines_about_feedback(state.get("feedback_request"), one_line(run.shown(run.state_path), MAX_PLACE))
+        lines += _lines_about_feedback(state, one_line(run.shown(run.state_path), MAX_PLACE))
     phase = point["phase"] if point else progress.current_phase(state)
     pending = progress.pending_approvals(state)
     is_gated = any([one["is_gated"] for one in steps if one["phase"] == phase])
@@ -254,7 +256,8 @@ def say_what_stops(run: Run, state: dict[str, Any], notes: Sequence[Mapping[str,
     return [f"{line.label}{one_line(line.text, line.most)}{line.after}" for line in lines if line.text]
 
 
-def _lines_about_feedback(request: object, where: str) -> list[Line]:
+def _lines_about_feedback(state: dict[str, Any], where: str) -> list[Line]:
+    request = state.get("feedback_request")
     asked = request if isinstance(request, dict) else {}
     named = [one_line(text, MAX_KIND) for name in ("request_id", "type") if (text := text_of_value(asked.get(name)))]
     label = f"Question to the user ({', '.join(named)}): " if named else "Question to the user: "
@@ -262,9 +265,11 @@ def _lines_about_feedback(request: object, where: str) -> list[Line]:
     mark = f"… (the rest: feedback_request in {where})"
     options = asked.get("options")
     answers = [text for one in options if (text := text_of_value(one))] if isinstance(options, list) else []
+    answer = progress.answer_of(state)
     return [
         Line(label, prompt, rank=ORDER, least=MIN_LONG, most=MAX_QUESTION, mark=mark),
-        Line("Possible answers: ", "; ".join(answers[:MAX_NAMED])),
+        Line("The user's answer: ", answer, rank=ORDER, least=MIN_LONG, most=MAX_QUESTION, mark=mark),
+        Line("Possible answers: ", "" if answer else "; ".join(answers[:MAX_NAMED])),
     ]
 
 

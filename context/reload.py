@@ -175,7 +175,7 @@ class Reload:
             return [*others]
         first, start = packet.start_before(log, client)
         if start is not None:
-            return [packet.describe_break(log, client, first, start), *others]
+            return [packet.describe_break(run.root, log, client, first, start), *others]
         from faber_ledger.runs.of_work import describe_other_runs  # once a run
 
         return [*others, *describe_other_runs(run, self.state)]

@@ -17,7 +17,7 @@ from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.active import name_if_none_is
 from faber_ledger.runs.clone import is_set_up_unchecked, note_use, read_used_runs, writer_of
 from faber_ledger.runs.log import lacks_ledger
-from faber_ledger.runs.publish import carries_refs
+from faber_ledger.runs.publish import agreed_carry, carries_refs
 from faber_ledger.runs.seen import client_of_process, note_session
 
 TYPE_CHECKING = False
@@ -121,10 +121,11 @@ class Hook:
 
         Else add what an answered start has loaded to the delivery. After an end the ledgers are sent.
         """
-        if self.call.hook in ENDS and not self._is_subagents and carries_refs(self.run.root):
+        root = self.run.root
+        if self.call.hook in ENDS and not self._is_subagents and (carries_refs(root) or agreed_carry[root]):
             from faber_ledger.runs.carry import start_sending
 
-            start_sending(self.run.root)
+            start_sending(root)
         if self._file is None or self._arrival is None:
             return
         if self._is_recorded:
@@ -221,7 +222,7 @@ class Start(Hook):
     """A start of one of the client's own sessions."""
 
     _elsewhere: Elsewhere | None = None  # what the packet says about other clones
-    _unsent: str | None = None  # of a run that travels in git refs
+    _unsent: str | None = None  # by git refs, or to the server
     _lacks_artifact = False
     _own_branch: str | None = None  # the run's by its log, where the state does not decide
 
@@ -266,12 +267,8 @@ class Start(Hook):
             with self._recording() as recording:
                 log = recording.view.log
                 recording.say_notices()
-                if carries_refs(self.run.root):
-                    from faber_ledger.context.position import branch_by_log
-                    from faber_ledger.runs.sent import describe_unsent
-
-                    self._unsent = describe_unsent(self.run, log, is_start=True)
-                    self._own_branch = branch_by_log(self.run, gathered.state, log)
+                if carries_refs(self.run.root) or agreed_carry[self.run.root]:
+                    self._look_at_sending(gathered.state, log)
                 if self.run.is_kept and (checkout := arrival["checkout"]) is not None and checkout["branch"]:
                     self._own_branch = log.first_branch(besides=checkout["branch"])
                 packet, loads = self._pack(gathered, problems, arrival, log)
@@ -293,6 +290,17 @@ class Start(Hook):
             if active is not None and not active.is_named and run_id in read_used_runs(root).taken_up:
                 name_if_none_is(root, active, run_id, self.warn)
         return packet
+
+    def _look_at_sending(self, state: dict[str, Any], log: Log) -> None:
+        from faber_ledger.runs.carry import describe_unsynced
+
+        self._unsent = describe_unsynced(self.run.root)
+        if carries_refs(self.run.root):
+            from faber_ledger.context.position import branch_by_log
+            from faber_ledger.runs.sent import describe_unsent
+
+            self._unsent = describe_unsent(self.run, log, is_start=True) or self._unsent
+            self._own_branch = branch_by_log(self.run, state, log)
 
     def _line(self, state: dict[str, Any], *, is_broken: bool = False) -> str:
         """Return the line, of at most 120 characters for ids of up to 60; the state may be a backup's."""
@@ -316,7 +324,7 @@ class Start(Hook):
             "wrong branch": is_wrong,
             "files not here": run.is_kept,
             "bad active file": self._active is not None and self._active.problem,
-            "question waits": state.get("status") == "awaiting_feedback",
+            "question waits": state.get("status") == "awaiting_feedback" and not progress.answer_of(state),
             "approval waits": progress.pending_approvals(state),
             "failed too often": failures >= progress.MOST_FAILURES,
             "artifact missing": self._lacks_artifact,

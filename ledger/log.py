@@ -232,8 +232,9 @@ class Log:
         return None
 
     def machine_of(self, writer: str) -> str | None:
-        """Return the machine on which a clone's newest session started; None if it has none, or it says none."""
-        start = self._one("type = 'session_started' AND writer = ? ORDER BY seq DESC LIMIT 1", writer)
+        """Return the machine of a clone's newest session whose start was not redacted; None if none says one."""
+        known = "type = 'session_started' AND writer = ? AND payload IS NOT NULL"
+        start = self._one(f"{known} ORDER BY seq DESC LIMIT 1", writer)
         environment = dict(start["event"]).get("environment") if start is not None else None
         machine = environment.get("hostname") if isinstance(environment, dict) else None
         return machine if isinstance(machine, str) and machine else None

@@ -20,7 +20,8 @@ HOSTNAME = "json_extract(payload, '$.environment.hostname')"
 PHASE = "json_extract(payload, '$.phase')"
 PAGE = 500
 STARTED = "type = 'session_started'"  # a bound value would not match the partial index
-NEWEST_STARTS = f"SELECT writer, {HOSTNAME} AS machine, max(seq) FROM event WHERE {STARTED} GROUP BY writer"
+KNOWN_STARTS = f"{STARTED} AND payload IS NOT NULL"  # not redacted
+NEWEST_STARTS = f"SELECT writer, {HOSTNAME} AS machine, max(seq) FROM event WHERE {KNOWN_STARTS} GROUP BY writer"
 CLONES_OF = f"SELECT writer FROM ({NEWEST_STARTS}) WHERE machine IS ?"  # as `Log.machine_of` names each clone's machine
 LATEST_ID = 2**48 / 1000 - 1  # seconds since 1970 that an event's id can hold
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from urllib.parse import unquote
+from urllib.parse import unquote, urlencode
 
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable, UsageFailed
+from faber_ledger.ledger.encoding import dumps, sha256
 from faber_ledger.ledger.errors import LedgerError
 
 VARIABLE = "FABER_LEDGER_URL"
@@ -34,8 +35,27 @@ class Address:
         port = f":{given['port']}" if "port" in given else ""
         return escape(f"{SCHEMES[0]}{user}{hosts}{port}/{database}")
 
+    @property
+    def with_options(self) -> str:
+        """The same with the options that are no secrets, as the TLS ones."""
+        shown = ("user", "host", "hostaddr", "port", "dbname", *SECRETS)
+        options = {name: value for name, value in self.parameters.items() if name not in shown}
+        return f"{self}{'&' if '?' in str(self) else '?'}{urlencode(options)}" if options else str(self)
+
     def __repr__(self) -> str:
         return f"Address({str(self)!r})"
+
+    def digest(self) -> str:
+        """Return what tells the server that libpq reaches from here, and as whom, from any other.
+
+        Passwords do not count, but what the environment says does: whoever sets `PGHOSTADDR` leads elsewhere.
+        """
+        from psycopg.pq import Conninfo  # the extra; an address is made with it
+
+        given = [one for one in Conninfo.get_defaults() if one.val and one.val != one.compiled]
+        known = {one.keyword.decode(): os.fsdecode(one.val or b"") for one in given} | self.parameters
+        named = {name: known[name] for name in sorted(known) if name not in (*SECRETS, "passfile")}
+        return sha256(dumps(named).encode("utf-8", "surrogatepass")).hexdigest()
 
     def screen(self, message: str) -> str:
         """Return a message of libpq or the server as one line without given passwords, in which no character hides."""
@@ -88,11 +108,16 @@ def load_driver() -> None:
     try:
         import psycopg  # noqa: F401  # the extra that most users do not need
     except ImportError as error:
-        raise LedgerError(
-            "PostgreSQL needs the extra faber-ledger[postgres]",
-            hint="install faber-ledger again, as before, with the extra after the file or folder: "
-            "`pipx install --force '.[postgres]'`, or `pip install 'faber_ledger-VERSION-py3-none-any.whl[postgres]'`",
-        ) from error
+        raise missing_extra("PostgreSQL", "postgres") from error
+
+
+def missing_extra(what: str, extra: str) -> LedgerError:
+    """Return the error for something that needs an extra, with the command that installs it."""
+    return LedgerError(
+        f"{what} needs the extra faber-ledger[{extra}]",
+        hint="install faber-ledger again, as before, with the extra after the file or folder: "
+        f"`pipx install --force '.[{extra}]'`, or `pip install 'faber_ledger-VERSION-py3-none-any.whl[{extra}]'`",
+    )
 
 
 SCHEMES = ("postgresql://", "postgres://")

@@ -18,14 +18,16 @@ from faber_ledger.projections.history import Agents, Compactions, machines_of, s
 PAGE = 100  # runs whose sessions are read together
 STARTED = "session_started"
 LONGEST = 200  # characters of a text: a row of the table is as wide as its longest one
-NEWEST: dict[str, Any] = dict.fromkeys(("run_id", "id", "type", "at", "writer"), str)
+NEWEST: dict[str, Any] = dict.fromkeys(("run_id", "id", "type", "at", "writer", "pushed_by"), str)
 OF_SESSIONS: dict[str, Any] = {
     name: COLUMNS[name] for name in ("seq", "id", "type", "version", "at", "writer", "session_id", "client", "payload")
 }
 
 
 class Found(NamedTuple):
-    """A run, what its newest state says, what began its open or newest session, and the login of that one's clone.
+    """A run, what its newest state says, what began its open or newest session, and who wrote and who brought that.
+
+    `login` is that of the clone that wrote it, `brought_by` the one that pushed it.
 
     The run is one across machines: its newest session's `machine` and `agent`, its state's `phase` and `status`, if
     known, and its `last_event`, the newest by the time at which it was recorded.
@@ -35,6 +37,7 @@ class Found(NamedTuple):
     state: dict[str, Any]
     start: Recorded | None
     login: str | None
+    brought_by: str
 
 
 Newest: TypeAlias = tuple[str, str, dict[str, str]]  # a project, a run in it, and its newest event
@@ -45,8 +48,8 @@ def find_runs(server: Server, projects: Sequence[str]) -> Iterator[Found]:
     newest: list[Newest] = []
     logins = {project: owners_of_clones(server, project) for project in projects}
     for project in projects:
-        for run_id, name, kind, at, writer in server.ask("newest_of_runs", NEWEST, project=project):
-            newest.append((project, run_id, {"id": name, "type": kind, "at": at, "writer": writer}))
+        for run_id, *last in server.ask("newest_of_runs", NEWEST, project=project):
+            newest.append((project, run_id, dict(zip([*NEWEST][1:], last, strict=True))))
     newest.sort(key=lambda one: (one[2]["id"], *one[:2]), reverse=True)
     rest = iter(newest)
     while page := list(islice(rest, PAGE)):
@@ -57,18 +60,21 @@ def _read_page(server: Server, page: Sequence[Newest], logins: dict[str, dict[st
     """Yield these runs, with their sessions and what their newest state says; `logins` are by project and clone."""
     found: dict[tuple[str, str], list[Recorded]] = {}
     states: dict[tuple[str, str], dict[str, Any]] = {}
+    bringers: dict[str, str] = {}
     for project in {project for project, _, _ in page}:
         asked: dict[str, Any] = {"project": project, "runs": [run_id for of, run_id, _ in page if of == project]}
         with server.transaction() as connection:
-            rows = ask(connection, "session_events", {"run_id": str, **OF_SESSIONS}, **asked)
+            rows = ask(connection, "session_events", {"run_id": str, **OF_SESSIONS, "pushed_by": str}, **asked)
+            bringers |= {row[1 + [*OF_SESSIONS].index("id")]: row[-1] for row in rows}
             for run_id, of_run in groupby(rows, key=lambda row: row[0]):
-                found[project, run_id] = _decode([row[1:] for row in of_run])
+                found[project, run_id] = _decode([row[1:-1] for row in of_run])
             for run_id, state in ask(connection, "newest_states", {"run_id": str, "state": (dict, NONE)}, **asked):
                 states[project, run_id] = state or {}
     for project, run_id, last in page:
         events, state = found.get((project, run_id), []), states.get((project, run_id), {})
         run, start = _summarize(project, run_id, last, events, state)
-        yield Found(run, state, start, logins[project].get((start or last)["writer"]))
+        brought_by = last["pushed_by"] if start is None else bringers[start["id"]]
+        yield Found(run, state, start, logins[project].get((start or last)["writer"]), brought_by)
 
 
 def _decode(rows: Sequence[tuple[Any, ...]]) -> list[Recorded]:

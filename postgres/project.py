@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 POSITION: dict[str, Any] = {"position": int, "id": str}
 
 
-class Remote(NamedTuple):
+class ServerProject(NamedTuple):
     """A project on an open server; `key` tells it from a project of the same id on another server."""
 
     server: Server
@@ -28,7 +28,7 @@ class Remote(NamedTuple):
     key: str
 
 
-def find_project(server: Server, project: str) -> str | None:
+def time_made(server: Server, project: str) -> str | None:
     """Return when a project was made on the server, which tells it from one of the same id on another server.
 
     None if there is none, or the login does not see it.
@@ -52,13 +52,13 @@ def admission(server: Server) -> str:
 CLONE: dict[str, Any] = {"role": str, "is_mine": bool}
 
 
-def open_project(server: Server, project: str, writer: str) -> Remote:
+def open_project(server: Server, project: str, writer: str) -> ServerProject:
     """Open a project for the clone with a writer's id, which is the login's from then on.
 
     On a server that only reads nothing is noted. Raises ServerRefused if the login does not see the project, or the
     clone is another login's.
     """
-    made = find_project(server, project)
+    made = time_made(server, project)
     if made is None:
         message = f"the role {server.role} sees no project {project} on this server"
         raise ServerRefused(message, hint=admission(server))
@@ -70,7 +70,7 @@ def open_project(server: Server, project: str, writer: str) -> Remote:
                 f"this clone (writer {writer}) is the login {owner}'s on the server, and you are {server.role}",
                 hint=f"connect as {owner}, or let an admin run `faber-ledger db rebind {writer} {me}`",
             )
-    return Remote(server, project, f"{project} {made}")
+    return ServerProject(server, project, f"{project} {made}")
 
 
 def add_project(server: Server, project: str, name: str, admin: str) -> bool:
@@ -89,17 +89,11 @@ def rebind_clone(server: Server, project: str, writer: str, role: str) -> None:
         connection.execute(REBIND, {"project": project, "writer": writer, "role": role})
 
 
-def restore_event(server: Server, project: str, event: str) -> list[str]:
-    """Put a redacted payload back that the server keeps for its admins; return the runs that have the event."""
-    return _change_removed(server, "restore_event", project, event)
+def change_removed(server: Server, function: str, project: str, event: str) -> list[str]:
+    """Put a redacted payload back that the server keeps for its admins, or remove it for good, by one of its functions.
 
-
-def purge_event(server: Server, project: str, event: str) -> list[str]:
-    """Remove for good what the server keeps of a redacted payload; return the runs that have the event."""
-    return _change_removed(server, "purge_event", project, event)
-
-
-def _change_removed(server: Server, function: str, project: str, event: str) -> list[str]:
+    Return the runs that have the event.
+    """
     with explained_refusal(server, project):
         found = server.ask(function, {function: str}, project=project, event=event)
     return [run_id for (run_id,) in found]
@@ -161,7 +155,7 @@ def choose_projects(known: dict[str, str], wanted: str | None) -> list[str]:
     return found
 
 
-NO_ROLE = "42704"  # SQLSTATE
+NO_ROLE, LAST_ADMIN, NOT_ACCEPTED, TAKEN = "42704", "23001", "55000", "42710"  # SQLSTATE
 HINT_NO_ROLE = "check the name; `\\du` in `psql` lists the roles"
 MEMBER: dict[str, Any] = {"role": str, "is_admin": bool}
 ADMIT = "SELECT faber_ledger.admit(%(project)s, %(role)s, %(as_admin)s)"
@@ -211,15 +205,8 @@ def expel(server: Server, project: str, role: str, *, may_be_last: bool) -> Expe
     with explained_refusal(server, project), server.transaction() as connection:
         before = [Member(*row) for row in ask(connection, "members", MEMBER, project=project)]
         others = [one for one in before if one.role != role]
-        was_admin = any([one.is_admin for one in before if one.role == role])
         has_no_admin = bool(before) and not any([one.is_admin for one in others])
-        was_member = ask_one(connection, "expel", bool, project=project, role=role)
-        if was_admin and has_no_admin and not may_be_last:
-            raise LastAdmin(
-                f"{escape(role)} is the only admin of this project: without one, only the owner of the database"
-                " admits and expels",
-                hint="make another one with `faber-ledger db admit --admin ROLE`, or add --yes",
-            )
+        was_member = ask_one(connection, "expel", bool, project=project, role=role, may_be_last=may_be_last)
         if not was_member and connection.execute(EXISTS, {"role": role}).fetchone() == (0,):
             raise ServerRefused(f"the role {escape(role)} does not exist", hint=HINT_NO_ROLE)
         asked = {"role": role, "roles": [one.role for one in others]}
@@ -236,12 +223,17 @@ def explained_refusal(server: Server, project: str | None = None) -> Iterator[No
     try:
         yield
     except ServerRefused as error:
-        if error.data.get("sqlstate") == NO_ROLE:
+        if error.data.get("sqlstate") == LAST_ADMIN:
+            hint = "make another one with `faber-ledger db admit --admin ROLE`, or add --yes: then the owner admits"
+            raise LastAdmin(error.message, hint=hint) from None
+        if error.data.get("sqlstate") == NOT_ACCEPTED:
+            error.hint = "`faber-ledger db invite` makes a new code: until it is used, the old one is the password"
+        elif error.data.get("sqlstate") == NO_ROLE:
             error.hint = HINT_NO_ROLE
         elif error.data.get("sqlstate") == NO_RIGHT and project is None:
             error.hint = "the owner of the database does it, or grants you EXECUTE on faber_ledger.add_project"
         elif error.data.get("sqlstate") == NO_RIGHT and project is not None:
-            if find_project(server, project) is None:
+            if time_made(server, project) is None:
                 message = f"the role {server.role} sees no project {project} on this server"
                 raise ServerRefused(message, hint=admission(server)) from None
             error.hint = (
@@ -263,26 +255,30 @@ def list_members(server: Server, project: str) -> list[Member]:
 
 # Invitations: a code is the login's first password, good once; after 24 hours the login sees no project by it.
 
-INVITE = "SELECT faber_ledger.invite(%(project)s, %(role)s, %(as_admin)s)"
-TAKEN = "42710"  # SQLSTATE
 SCRAM = b"scram-sha-256"
 
 
 def invite(server: Server, project: str, role: str, *, as_admin: bool) -> str:
     """Make a login for a newcomer to a project, and return the code with which it is taken over.
 
-    Raises ServerRefused if the role exists, or this login may not create roles or is no admin of the project.
+    A login that has not accepted yet gets a new code. Raises ServerRefused if another role has the name, or this login
+    may not create roles or is no admin of the project.
     """
     code = secrets.token_urlsafe(12)
+    asked: dict[str, Any] = {"project": project, "role": role, "as_admin": as_admin}
     try:
         with explained_refusal(server, project), server.transaction() as connection:
             create = "CREATE ROLE {} LOGIN IN ROLE faber_ledger_member PASSWORD {}"
             connection.execute(_statement(connection, create, role, code))
-            connection.execute(INVITE, {"project": project, "role": role, "as_admin": as_admin})
+            ask_one(connection, "invite", bool, **asked)
     except ServerRefused as error:
-        if error.data.get("sqlstate") == TAKEN:
-            error.hint = "`faber-ledger db admit` lets a login that exists see the project; `DROP ROLE` ends an old one"
-        raise
+        if error.data.get("sqlstate") != TAKEN:
+            raise
+        error.hint = "`faber-ledger db admit` lets a login that exists see the project; `DROP ROLE` ends an old one"
+        with explained_refusal(server, project), server.transaction() as connection:
+            if not ask_one(connection, "invite", bool, **asked):
+                raise
+            connection.execute(_statement(connection, "ALTER ROLE {} PASSWORD {}", role, code))
     return code
 
 

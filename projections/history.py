@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 class SessionSummary(TypedDict):
     """A session; `newly_completed` are the phases that were not complete before it.
 
-    `agent` and `agent_version` are the client's; null if no start in the log names them.
+    `agent` and `agent_version` are the client's; null if no start in the log names them. `last_event_at` is when the
+    session itself was heard of last, null if that was not noted: all that is known of when an abandoned one ended.
     """
 
     session_id: str
@@ -26,23 +27,30 @@ class SessionSummary(TypedDict):
     hostname: str | None
     platform: str | None
     started_at: str | None
+    last_event_at: str | None
     ended_at: str | None
     end_reason: str | None
     newly_completed: list[str]
     artifacts_loaded: list[str]
 
 
+ABANDONED = "abandoned"  # the reason of an end that was inferred when another session started
+
+
 class Agents:
-    """Which agent each session was of, by the starts that were noted."""
+    """Which agent each session was of, and when it was heard of last, by the events that were noted."""
 
     def __init__(self, events: Iterable[Recorded] = ()) -> None:
         self._of: dict[str, tuple[str | None, str | None]] = {}
+        self.last_event_at: dict[str, str] = {}
         for recorded in events:
             self.note(recorded)
 
     def note(self, recorded: Recorded) -> None:
-        """Note the agent that a session's start names."""
+        """Note the agent that a session's start names, and the time of an event unless it only infers an end."""
         event = recorded["event"]
+        if event["type"] != "session_ended" or not event.get("inferred"):
+            self.last_event_at[str(event.get("session_id"))] = recorded["at"]
         if event["type"] == "session_started":
             name, version = event.get("agent"), event.get("agent_version")
             known = name if isinstance(name, str) else None, version if isinstance(version, str) else None
@@ -67,14 +75,16 @@ def summarize_sessions(blocks: Blocks, agents: Agents | None = None) -> Iterator
         environment = entry.get("environment")
         where = environment if isinstance(environment, dict) else {}
         completed = _texts(entry.get("phases_completed"))
-        agent, version = agents.find(str(entry.get("session_id"))) if agents is not None else (None, None)
+        session_id, noted = str(entry.get("session_id")), agents or Agents()
+        agent, version = noted.find(session_id)
         yield {
-            "session_id": str(entry.get("session_id")),
+            "session_id": session_id,
             "agent": agent,
             "agent_version": version,
             "hostname": where.get("hostname"),
             "platform": where.get("platform"),
             "started_at": entry.get("started_at"),
+            "last_event_at": noted.last_event_at.get(session_id),
             "ended_at": entry.get("ended_at"),
             "end_reason": entry.get("end_reason"),
             "newly_completed": [phase for phase in completed if phase not in before],

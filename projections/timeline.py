@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias, TypedDict
 
 from faber_ledger.projections.fold import Projector, artifacts_in_context, current_session, empty
-from faber_ledger.projections.history import Agents, Compactions, SessionSummary, summarize_sessions
+from faber_ledger.projections.history import ABANDONED, Agents, Compactions, SessionSummary, summarize_sessions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -195,12 +195,12 @@ class _Course:
         elif kind == "artifact_failed":
             lane = self._lane(_text(event.get("artifact_id")))
             lane["failures"].append({"at": self.moment, "error": _text(event.get("error")), "row": self.number})
-        if "phase" in event:
-            completed = event.get("phases_completed")
-            names = [name for name in completed if isinstance(name, str)] if isinstance(completed, list) else []
-            self._stretch(self.moment, _text(event["phase"]), names, self.number)
+        if isinstance(completed := event.get("phases_completed"), list):  # a note says only where it was written
+            names = [name for name in completed if isinstance(name, str)]
+            self._stretch(self.moment, _text(event.get("phase")), names, self.number)
         if kind in ("session_started", "session_ended", "artifact_loaded", "answer_lost", "run_adopted"):
-            self._see_context()
+            heard_at = self.agents.last_event_at.get(str(session_id)) if event.get("reason") == ABANDONED else None
+            self._see_context(self._moment_of(heard_at) or self.moment)
 
     def _list(self, recorded: Recorded, is_milestone: bool) -> None:
         row: Row = {"number": self.number, "recorded": recorded}
@@ -221,15 +221,15 @@ class _Course:
 
     # The context
 
-    def _see_context(self) -> None:
-        """Open and close spans for what has entered and left the context of an open session."""
+    def _see_context(self, at: Moment) -> None:
+        """Open and close spans for what has entered the context of an open session, and has left it at a moment."""
         blocks = self.projector.blocks
         is_watched = self.is_compacting or bool(self.projector.open) or current_session(blocks) is not None
         loads = artifacts_in_context(blocks) if is_watched else []
         found = {_text(load.get("artifact_id")): load for load in loads}
         for name, (load, span) in list(self.present.items()):
             if found.get(name) is not load:
-                span["end"] = self.moment
+                span["end"] = max(span["start"], at)
                 del self.present[name]
         for name, load in found.items():
             if name not in self.present:
@@ -274,6 +274,8 @@ class _Course:
             return None
         is_open = not session["ended_at"]
         end, end_row = self.ended.get(name, (self._moment_of(session["ended_at"]), None))
+        if session["end_reason"] == ABANDONED:
+            end = self._moment_of(session["last_event_at"])
         end = max(start, last if is_open else end or start)
         return {
             "session": session,

@@ -193,7 +193,7 @@ def _is_older_projection(events: Iterable[Recorded], found: Blocks) -> bool:
 
 def _spans_of_this_machine(known: Blocks) -> Iterator[tuple[float, float]]:
     """Yield when the sessions of this machine began and ended."""
-    from faber_ledger.recording.call import hostname
+    from faber_ledger.runs.seen import hostname
 
     here = hostname()
     for entry in session_history(known):

@@ -18,6 +18,7 @@ from faber_ledger.runs.active import active_run, is_finished, named_since
 from faber_ledger.runs.git import branch_of, commit_of, may_name_filters, read_config, work_tree_of
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.run import RUNS, common_directory, is_run_id, is_value
+from faber_ledger.runs.seen import hostname
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -327,12 +328,6 @@ def _working_directory() -> str | None:
         return os.getcwd()
     except FileNotFoundError:  # it was removed after this process started
         return None
-
-
-def hostname() -> str:
-    """Return this machine's name, or `FABER_LEDGER_HOSTNAME` where the real one must not be recorded."""
-    given = os.environ.get("FABER_LEDGER_HOSTNAME") or os.environ.get("COMPUTERNAME", "")
-    return given or (os.uname().nodename if hasattr(os, "uname") else "")
 
 
 def checkout_at_start(run: Run) -> Checkout | None:

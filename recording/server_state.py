@@ -6,8 +6,10 @@ The blocks are folded from the log wherever the state arrives, and the place of 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from functools import lru_cache
+from itertools import repeat
 from typing import Any
 
 from faber_ledger.files.json_text import on_lines
@@ -54,7 +56,7 @@ def metadata_to_write(content: bytes, ours: bytes) -> bytes:
     """Return a `metadata.json` from elsewhere with the secrets that ours has where it is masked."""
     if MARK.encode() not in content or metadata_content(ours) is None:
         return content
-    found = keep_secrets(loads(content.decode()), loads(ours.decode()))
+    found = restore_secrets(loads(content.decode()), loads(ours.decode()))
     return f"{on_lines(found)}\n".encode("utf-8", "backslashreplace")
 
 
@@ -85,7 +87,7 @@ def replace_state(run: Run, content: str, before: str, log: Log, warn: Callable[
         if content_of(document.value) != before:
             return False
         if MARK in content:
-            kept = on_lines(keep_secrets(state.value, document.value)).encode("utf-8", "backslashreplace")
+            kept = on_lines(restore_secrets(state.value, document.value)).encode("utf-8", "backslashreplace")
             state = parse_state(run, kept)
         own = {name: value for name, value in document.value.items() if name in OWN and name not in NAMES}
         text = state.with_members({**own, **fold(log.stream())})
@@ -95,15 +97,39 @@ def replace_state(run: Run, content: str, before: str, log: Log, warn: Callable[
 MARK = "[masked"  # in a text from which a secret was taken
 
 
-def keep_secrets(theirs: Any, ours: Any, name: str = "") -> Any:
-    """Return a value from elsewhere, with our texts where it has what is left of them without their secrets."""
-    if isinstance(theirs, dict) and isinstance(ours, dict):
-        return {key: keep_secrets(item, ours.get(key), key) for key, item in theirs.items()}
-    if isinstance(theirs, list) and isinstance(ours, list):
-        known = {dumps(mask_value(one, name)): one for one in ours}
-        return [known.get(dumps(item), item) for item in theirs]
-    is_ours = isinstance(theirs, str) and isinstance(ours, str) and MARK in theirs and mask_value(ours, name) == theirs
-    return ours if is_ours else theirs
+def restore_secrets(theirs: Any, ours: Any) -> Any:
+    """Return a value from elsewhere, with our texts where it has what is left of them without their secrets.
+
+    Texts of which the same is left are told apart by their order, if there are as many of them in both.
+    """
+    own: dict[tuple[str, str], list[str]] = {}
+    for name, text in _named_texts(ours):
+        if (masked := mask_value(text, name)) != text:
+            own.setdefault((name, masked), []).append(text)
+    count = Counter(key for key in _named_texts(theirs) if key in own)
+    left = {key: iter(texts) for key, texts in own.items() if len(texts) == count[key]}
+    left |= {key: repeat(texts[0]) for key, texts in own.items() if len({*texts}) == 1}
+
+    def put(value: Any, name: str = "") -> Any:
+        if isinstance(value, dict):
+            return {key: put(item, key) for key, item in value.items()}
+        if isinstance(value, list):
+            return [put(item, name) for item in value]
+        return next(left[name, value], value) if isinstance(value, str) and (name, value) in left else value
+
+    return put(theirs)
+
+
+def _named_texts(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each text in a decoded JSON value, with what it is called."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _named_texts(item, key)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _named_texts(item, name)
+    elif isinstance(value, str):
+        yield name, value
 
 
 # Members whose values name something: only a token makes such a value a secret.

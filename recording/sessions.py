@@ -11,11 +11,11 @@ import os
 from faber_ledger.ledger.clock import event_id, seconds_of
 from faber_ledger.projections import fold
 from faber_ledger.projections.fold import current_session, entry_of, open_sessions, session_history
-from faber_ledger.recording.call import agent_of, hostname
+from faber_ledger.recording.call import agent_of
 from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.progress import snapshot
 from faber_ledger.runs.run import clone_folder, other_roots
-from faber_ledger.runs.seen import SeenClient
+from faber_ledger.runs.seen import SeenClient, hostname
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

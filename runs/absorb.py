@@ -193,9 +193,7 @@ def keep_redacted(run: Run, log: Log, rows: list[Row], warn: Callable[[str], Non
     except OSError as error:
         raise NotWritable(f"cannot keep what a redaction removes: {error.strerror or error}", hint=HINT) from error
     writers = sorted({found[row[ID]].writer for row in rows})
-    from faber_ledger.files.text import one_line  # rarely needed
-
-    machines = [one_line(log.machine_of(writer) or f"clone {writer[:8]}", 40) for writer in writers]
+    machines = [machine_of_clone(run, log, writer) or f"clone {writer}" for writer in writers]
     count = f"{len(rows)} event{'s were' if len(rows) > 1 else ' was'}"
     what = f"{count} redacted elsewhere, by {', '.join(machines)}"
     own = writer_of(run.root)
@@ -206,6 +204,17 @@ def keep_redacted(run: Run, log: Log, rows: list[Row], warn: Callable[[str], Non
         command = f"faber-ledger redact --undo {undoable[0]} --run-id {run.run_id}"
         what += f"; until 30 days from now `{command}` restores {which}"
     report(run, warn, what, path)
+
+
+def machine_of_clone(run: Run, log: Log, writer: str) -> str | None:
+    """Return the machine of a clone by its newest session in a run, else in another run here; None if it has none."""
+    from faber_ledger.files.text import one_line  # rarely needed
+    from faber_ledger.runs.kept import kept_logs
+
+    found = log.machine_of(writer)
+    for _, other in kept_logs(run.root) if found is None else ():
+        found = found or other.machine_of(writer)
+    return one_line(found, 40) if found is not None else None
 
 
 def _open(run: Run) -> Log:

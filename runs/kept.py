@@ -16,6 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from faber_ledger.ledger.log import Log
+
 
 def kept_run(root: str, run_id: str) -> Run | None:
     """Return a run as this clone keeps it in its private folder; None if it has no log there, or is behind a link."""
@@ -77,6 +79,19 @@ def kept_runs_besides(root: str, there: Iterable[str]) -> list[Run]:
     forms = {path_form(run_id) for run_id in there}
     kept = [kept_run(root, run_id) for run_id in kept_run_ids(root) if path_form(run_id) not in forms]
     return [run for run in kept if run is not None]
+
+
+def kept_logs(root: str) -> Iterator[tuple[Run, Log]]:
+    """Yield the runs that have a readable log in this clone, each with it, by their ids."""
+    from contextlib import suppress  # most hooks do without all of it
+
+    from faber_ledger.ledger.errors import LedgerError
+    from faber_ledger.ledger.file import sqlite3
+    from faber_ledger.ledger.log import Log
+
+    for run in kept_runs_besides(root, ()):
+        with suppress(LedgerError, OSError, sqlite3.Error), Log.read(run.log_path) as log:
+            yield run, log
 
 
 def kept_run_ids(root: str) -> Iterator[str]:

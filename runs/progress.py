@@ -320,10 +320,19 @@ def words_of_approval(approval: dict[str, Any]) -> str:
 
 def answer_since(state: dict[str, Any]) -> str:
     """Return what the user has answered to a question, if the newest error is not known to be later; else empty."""
+    answer = answer_of(state)
+    return answer if answer and _newest_time(state["feedback_request"]) >= time_of_failure(state) else ""
+
+
+def answer_of(state: dict[str, Any]) -> str:
+    """Return what the user has answered to the state's question; empty while it is open."""
     request = state.get("feedback_request")
-    asked = request if isinstance(request, dict) else {}
-    answer = next((text for name in ANSWERS if (text := text_of_value(asked.get(name)))), "")
-    return answer if _newest_time(asked) >= time_of_failure(state) else ""
+    return next((text for name in ANSWERS if (text := text_of_value(_member(request, name)))), "")
+
+
+def awaits_feedback(state: dict[str, Any]) -> bool:
+    """Return whether a run waits for an answer that its state does not have yet."""
+    return state.get("status") == "awaiting_feedback" and not answer_of(state)
 
 
 def time_of_failure(state: dict[str, Any]) -> float:

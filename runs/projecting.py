@@ -275,7 +275,7 @@ def restore_gone(root: str, named: str, warn: Warn) -> None:
     """Write the state of a named run that the work tree lacks, if this clone's log can restore it."""
     run = find_restorable(root, named)
     if run is not None:
-        restore_missing(run, f"the run {run.run_id} was gone and is brought back from this clone's log", warn)
+        restore_missing(run, f"{run.run_id} was not in this work tree: it is brought here from this clone's log", warn)
 
 
 def restore_copy(root: str, named: str, warn: Warn) -> None:

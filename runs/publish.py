@@ -117,7 +117,9 @@ def _is_merged(run: Run, tree: WorkTree, note: TreeNote) -> bool:
 
 
 _meant: dict[str, str | None] = {}  # by the project
-_agreed: dict[str, bool] = {}
+agreed_carry: dict[
+    str, str | None
+] = {}  # what `carries_refs` has found: REFS, TREE for a server alone, None for nothing
 
 
 def carries_refs(root: str) -> bool:
@@ -126,10 +128,20 @@ def carries_refs(root: str) -> bool:
     Where the settings do not say, as on a branch that is older than the switch, a clone that has agreed decides.
     """
     meant = meant_carry(root)
-    if meant is None and root not in _agreed:
+    if meant != REFS and root not in agreed_carry:
         folder = clone_folder(root)
-        _agreed[root] = folder is not None and os.path.lexists(f"{folder}/{CONSENT}")
-    return _agreed[root] if meant is None else meant == REFS
+        path = f"{folder}/{CONSENT}"
+        agreed_carry[root] = _read_agreed(path) if folder is not None and os.path.lexists(path) else None
+    return meant == REFS or (meant is None and agreed_carry[root] == REFS)
+
+
+def _read_agreed(path: str) -> str:
+    """Return how ledgers travel from a clone that has agreed to git refs, or to a server alone."""
+    try:
+        remote = loads(disk.read_regular(path, LARGEST_SETTINGS).decode())["remote"]
+    except (disk.FileRefused, OSError, ValueError, TypeError, LookupError, RecursionError):
+        return REFS
+    return TREE if remote == "" else REFS
 
 
 def meant_carry(root: str) -> str | None:

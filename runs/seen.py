@@ -15,7 +15,7 @@ import stat
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.disk import FileRefused, is_hex_id, read_regular
 from faber_ledger.ledger.encoding import dumps, loads, sha256
-from faber_ledger.runs.clone import is_behind_link, put_note
+from faber_ledger.runs.clone import is_behind_link, known_writer, put_note
 from faber_ledger.runs.layouts import tree_name
 from faber_ledger.runs.run import common_directory, is_run_id, other_roots, project_folder
 
@@ -23,6 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from faber_ledger.ledger.events import Recorded
     from faber_ledger.ledger.log import Checkpoint
     from faber_ledger.runs.run import Run
 
@@ -123,10 +124,30 @@ def note_session(root: str, client: str | None, pid: str | None, run_id: str, at
     _write(root, path + SESSION_ENDING, session)
 
 
-def last_heard(root: str, client: str | None) -> float | None:
-    """Return when a client sent its last delivery here or changed its transcript; None if it is not known here."""
-    seen = seen_client(root, client)
-    return None if seen is None else max(seen.last_at, changed_at(seen.transcript) or 0.0)
+def hostname() -> str:
+    """Return this machine's name, or `FABER_LEDGER_HOSTNAME` where the real one must not be recorded."""
+    given = os.environ.get("FABER_LEDGER_HOSTNAME") or os.environ.get("COMPUTERNAME", "")
+    return given or (os.uname().nodename if hasattr(os, "uname") else "")
+
+
+def client_here(root: str, start: Recorded | None) -> SeenClient | None:
+    """Return what is known of a session's client by the event that began it, if that was in this clone and machine."""
+    if start is None or start["writer"] != known_writer(root):
+        return None
+    environment = dict(start["event"]).get("environment")
+    machine = environment.get("hostname") if isinstance(environment, dict) else None
+    return seen_client(root, start["client"]) if machine in (None, hostname()) else None
+
+
+def is_alive(pid: str | None) -> bool | None:
+    """Return whether a process of this user lives; None if its id is not known."""
+    if not (pid and pid.isascii() and pid.isdecimal() and 0 < int(pid[:10]) < 2**31):
+        return None
+    try:
+        os.kill(int(pid), 0)
+    except OSError:
+        return False
+    return True
 
 
 def client_of_process(root: str, pid: str | None, client: str | None) -> SeenClient | None:

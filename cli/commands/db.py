@@ -1,19 +1,23 @@
 """`faber-ledger db`: the schema of the team's server, and who sees and decides what in this project there."""
 
 import os
-from collections.abc import Callable
+import signal
+from contextlib import suppress
 
 import click
 
+from faber_ledger.cli.setup.membership import run_steps, save_configuration, save_password
 from faber_ledger.cli.ui.output import say, show, warn
 from faber_ledger.cli.ui.server import server_address, server_options
 from faber_ledger.cli.ui.words import table
 from faber_ledger.ledger.command_errors import NotFound, ServerRefused, StillSeen
+from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.postgres import project as projects
-from faber_ledger.postgres.address import NO_RIGHT, Address
-from faber_ledger.postgres.server import Server, open_server
-from faber_ledger.runs.run import find_root
-from faber_ledger.runs.settings import project_id
+from faber_ledger.postgres.address import NO_RIGHT, VARIABLE, Address
+from faber_ledger.postgres.local import LocalServer, serve_locally
+from faber_ledger.postgres.server import open_server
+from faber_ledger.runs.run import find_root, state_base
+from faber_ledger.runs.settings import project_id, project_settings, read_user_config
 
 
 @click.group()
@@ -47,6 +51,58 @@ def upgrade(url: str | None, as_json: bool) -> None:
     if outcome.before == outcome.after:
         line = f"the server is already at revision {outcome.after}"
     show(outcome._asdict(), [line], as_json=as_json)
+
+
+@db.command(short_help="Run a local server, for a try.")
+@click.option("--port", type=click.IntRange(1024, 65535), default=54329, show_default=True, help="On loopback.")
+def serve(port: int) -> None:
+    """Run a server on this machine until Ctrl-C, for a try; it answers this machine alone, and wants a password.
+
+    It makes this project, with you as its admin, writes the password to ~/.pgpass and the URL to your configuration,
+    sends this clone's runs and shows the fleet. A project without an id is set up first. Its data stay in
+    ~/.local/state/faber-ledger/server, from which it starts again. It needs the extra `server`.
+
+    \b
+    Example: faber-ledger db serve
+    Exit codes: 0 ended by Ctrl-C or SIGTERM; 1 it does not start, or the extra is missing; 2 wrong usage; 11 it runs
+    already.
+    """
+    root = find_root(os.getcwd())
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as `nohup` wants it
+            signal.signal(number, signal.default_int_handler)
+    with (
+        suppress(KeyboardInterrupt),
+        serve_locally(os.path.join(state_base(), "faber-ledger", "server"), port) as server,
+    ):
+        _set_up(root, server)
+        say(f"serving {server.address} until Ctrl-C; in another shell:")
+        say("  faber-ledger db invite NAME")
+        server.wait()
+    say("the server has ended; `faber-ledger db serve` starts it again")
+
+
+def _set_up(root: str, server: LocalServer) -> None:
+    """Make schema and project, the user's files and this clone ready; a step of the last that fails is a warning."""
+    from faber_ledger.migrations.upgrade import upgrade_server  # loads Alembic, which is expensive
+
+    save_password(server.address, server.password)
+    is_named = (os.environ.get(VARIABLE) or read_user_config()["url"]) in (None, server.url)
+    if is_named:
+        save_configuration(server.url, [server.role])
+    if project_settings(root, os.environ).project is None:
+        run_steps(root, [["init"]], say)
+    with open_server(server.address, writing=True, has_schema=False) as opened, opened.transaction() as connection:
+        upgrade_server(connection)
+    with open_server(server.address, writing=True) as opened:
+        name = project_id(root)
+        projects.add_project(opened, name, os.path.basename(root) or name, server.role)
+    try:
+        run_steps(root, [["sync", "--all"], ["fleet", "--no-pager"]], say, server.url)
+    except LedgerError as error:
+        warn(f"{error.message}: {error.hint}")
+    if not is_named:
+        say(f"you have named another server; where you try this one: export {VARIABLE}='{server.url}'")
 
 
 @db.command(short_help="Let a role see this project.")
@@ -91,9 +147,9 @@ def invite_login(name: str, admin: bool, url: str | None, as_json: bool) -> None
     with open_server(address, writing=True) as server:
         code = projects.invite(server, project := project_id(find_root(os.getcwd())), name, as_admin=admin)
     theirs = Address({**address.parameters, "user": name})
-    data = {"project": project, "role": name, "admin": admin, "code": code, "url": str(theirs)}
+    data = {"project": project, "role": name, "admin": admin, "code": code, "url": theirs.with_options}
     lines = [f"{code}", f"  is {name}'s code, good once and for 24 hours. In a clone of the project {name} runs:"]
-    show(data, [*lines, f"  faber-ledger team join '{theirs}'"], as_json=as_json)
+    show(data, [*lines, f"  faber-ledger team join '{theirs.with_options}'"], as_json=as_json)
 
 
 @db.command(short_help="Let a role see it no more.")
@@ -206,7 +262,7 @@ def restore(event: str, url: str | None, as_json: bool) -> None:
     Exit codes: 0 done; 1 the project has no id yet; 2 wrong usage; 10 nothing of it
     is kept; 12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses.
     """
-    _change_removed(projects.restore_event, event, "put back: the payload of {} in {}", url, as_json)
+    _change_removed("restore_event", event, "put back: the payload of {} in {}", url, as_json)
 
 
 @db.command(short_help="Remove a redacted payload for good.")
@@ -222,14 +278,12 @@ def purge(event: str, url: str | None, as_json: bool) -> None:
     Exit codes: 0 done; 1 the project has no id yet; 2 wrong usage; 10 nothing of it
     is kept; 12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses.
     """
-    _change_removed(projects.purge_event, event, "removed for good: the payload of {} in {}", url, as_json)
+    _change_removed("purge_event", event, "removed for good: the payload of {} in {}", url, as_json)
 
 
-def _change_removed(
-    change: Callable[[Server, str, str], list[str]], event: str, line: str, url: str | None, as_json: bool
-) -> None:
+def _change_removed(function: str, event: str, line: str, url: str | None, as_json: bool) -> None:
     with open_server(server_address(url), writing=True) as server:
-        runs = change(server, name := project_id(find_root(os.getcwd())), event)
+        runs = projects.change_removed(server, function, name := project_id(find_root(os.getcwd())), event)
     if not runs:
         raise NotFound(f"the server keeps nothing of the event {event}", hint="give the whole id of a redacted event")
     show({"project": name, "event": event, "runs": runs}, [line.format(event, run) for run in runs], as_json=as_json)

@@ -94,8 +94,9 @@ def fleet(
 ) -> None:
     """List the runs that the team's server has, those that need somebody first.
 
-    The columns are those of `run list`; who is the login of the newest session's clone, with its machine. A run is as
-    its clones have pushed it. With --watch and --json each change prints one line.
+    The columns are those of `run list`; who is the login of the newest session's clone, with its machine, and the login
+    that brought it if that is another one. A run is as its clones have pushed it. With --watch and --json each change
+    prints one line.
 
     CMD gets the run as JSON on its standard input, with its state `before`, and in variables: FABER_LEDGER_RUN,
     FABER_LEDGER_STATE, FABER_LEDGER_BEFORE and others.
@@ -112,7 +113,7 @@ def fleet(
     address = server_address(url)
     if watch:
         try:
-            _watch(address, ask, every, partial(_run_on_changes, command, wanted), as_json=as_json)
+            _watch(address, ask, every, partial(_run_on_changes, command, wanted, str(address)), as_json=as_json)
         except KeyboardInterrupt:
             return
     with open_server(address) as server:
@@ -174,26 +175,28 @@ def _show_again(answer: Answer, as_json: bool) -> None:
         tell("")
 
 
-def _run_on_changes(command: str | None, filters: Filters, answer: Answer) -> None:
+def _run_on_changes(command: str | None, filters: Filters, server: str, answer: Answer) -> None:
     """Run a command for each wanted run whose state has changed since the last look; the first look only notes states.
 
     Changes are noted before the command runs, so that it runs once also where it ends this program.
     """
     if command is None:
         return
-    name = f"states-{sha256(command.encode('utf-8', 'surrogateescape')).hexdigest()[:32]}.json"
-    path = os.path.join(state_base(), "faber-ledger", name)
-    before = loads((read_or_empty(path) or b"{}").decode())
-    states = {**before, **dict.fromkeys(answer.names)}  # by project, and by project and run
+    watch = repr((command, filters._replace(since=None), server))  # `since` is a time, later at each start
+    digest = sha256(watch.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    path = os.path.join(state_base(), "faber-ledger", f"states-{digest}.json")
+    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
     changed = []
-    for run in answer.all_runs:
-        known = before.get(key := f"{run['project']} {run['run_id']}")
-        states[key] = run["state"]
-        if states[key] != known and run["project"] in before:
-            changed.append({**run, "before": known})
-    if states != before:
-        os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-        disk.put(path, dumps(states).encode(), mode=disk.OWN, durable=False, locked=False)
+    with disk.RunLock(f"{path}.lock"):
+        before = loads((read_or_empty(path) or b"{}").decode())
+        states = {**before, **dict.fromkeys(answer.names)}  # by project, and by project and run
+        for run in answer.all_runs:
+            known = before.get(key := f"{run['project']} {run['run_id']}")
+            states[key] = run["state"]
+            if states[key] != known and run["project"] in before:
+                changed.append({**run, "before": known})
+        if states != before:
+            disk.put(path, dumps(states).encode(), mode=disk.OWN, durable=False, locked=False)
     for run in filter(filters.fit, changed):
         _run_command(command, run)
 

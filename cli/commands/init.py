@@ -102,6 +102,10 @@ def init(dry_run: bool, as_json: bool, **given: Any) -> None:
     hooks, notes = _plan_hooks(root, options)
     has_hooks = bool(hooks) and options.agent is None
     can_ask = is_project and not (dry_run or as_json) and sys.stdin.isatty() and sys.stderr.isatty()
+    if is_project and tracking.is_ignored(root, PATH):
+        notes.append(f"git ignores {PATH}: other clones lack what is chosen here, and record summaries of compactions")
+    while can_ask and notes:  # they inform the answers
+        say(f"note: {notes.pop(0)}")
     chosen = _choose_carry(root, options.carry, asks=can_ask, fetches=options.fetch)
     travel = agreement.plan_carry(root, chosen, options.remote, options.auto_send)
     files = _plan_files(root, options.summaries, travel, can_ask=can_ask) if is_project else []
@@ -114,7 +118,7 @@ def init(dry_run: bool, as_json: bool, **given: Any) -> None:
     config = git.settings_to_make(root) if is_project and top_of(root) is not None else []
     notes += said
     notes += _make(root, changes, config, travel, is_project=is_project, dry_run=dry_run)
-    notes += _project_notes(root, git_says, travel) if is_project else []
+    notes += [git_says] if git_says else []
     notes += [] if dry_run else _list_findings(root)
     committed = [*(hooks if scope == "project" else []), *shared]
     commit = [] if dry_run else tracking.names_to_commit(committed, root)
@@ -173,16 +177,6 @@ def _check_usage(root: str, options: Options, *, is_project: bool) -> None:
         raise click.UsageError("--remote, --auto-send and --no-auto-send go with --carry refs.")
     if options.carry == TREE and options.fetch:
         raise click.UsageError("--fetch fetches from git refs, and does not go with --carry tree.")
-
-
-def _project_notes(root: str, git_says: str | None, travel: CarryPlan) -> Iterator[str]:
-    """Yield what keeps git from files that must travel."""
-    if git_says:
-        yield git_says
-    elif travel.mode == TREE and tracking.is_state_left_out(root):
-        yield "git ignores state.json: only the ledger travels; `faber-ledger run resume RUN` writes a state from it"
-    if tracking.is_ignored(root, PATH):
-        yield f"git ignores {PATH}: other clones lack that setting, and record summaries of compactions"
 
 
 def _plan_hooks(root: str, options: Options) -> tuple[list[FileChange], list[str]]:

@@ -155,17 +155,8 @@ def state_at(run: Run, moment: Moment) -> tuple[dict[str, Any], Iterable[str]]:
 
 
 def _state_lines(blocks: Blocks) -> Iterator[str]:
-    """Yield what the blocks say, in a few lines."""
-    current = fold.current_session(blocks)
-    entry = fold.entry_of(blocks, current) if current else None
-    environment = entry.get("environment") if entry else None
-    host = environment.get("hostname") if isinstance(environment, dict) else None
-    since = f" on {host or 'unknown'}, since {entry.get('started_at') or 'unknown'}" if entry else ""
-    yield f"session:  {f'{current}{since}' if current else 'none is open'}"
-    metadata = blocks.get("context_metadata")
-    count = metadata.get("reload_count") if isinstance(metadata, dict) else 0
-    reloads = count if isinstance(count, int) else 0  # an older tool may have written anything
-    yield f"history:  {plural(len(fold.session_history(blocks)), 'session')}, {plural(reloads, 'reload')}"
+    """Yield which session was open, and what was in context."""
+    yield f"session:  {fold.current_session(blocks) or 'none is open'}"
     loads = fold.artifacts_in_context(blocks)
     yield "context:" if loads else "context:  nothing"
     for load in loads:

@@ -60,8 +60,8 @@ def run_list(limit: int | None, at_remote: bool, as_json: bool, **wanted: Any) -
     """List the runs that this clone has, those that need somebody first; the active one is marked with `*`.
 
     A run waits (for an approval, an answer, or feedback), has failed, is stale, open or done; an open session of this
-    clone is working or idle. `age` is the time since the run was heard of. `~` marks a run whose files this work tree
-    does not have.
+    clone is working or idle while its client lives. `age` is the time since the run was heard of. `~` marks a run whose
+    files this work tree does not have.
 
     \b
     Example: faber-ledger run list --status in_progress --limit 10

@@ -259,8 +259,8 @@ def _start_lines(started: Run, plan: RunPlan) -> list[str]:
         f"✓ Workflow started: {started.run_id}",
         f"  Workflow: {plan['workflow_id']}",
         f"  State: {started.shown(started.state_path)}",
-        *[f"  {sentence}" for sentence in describe_other_runs(started, dict(plan))],
         f"  Ledger: {by_ref if carries_refs(started.root) else started.shown(started.ledger_path)}",
+        *[f"  {sentence}" for sentence in describe_other_runs(started, dict(plan))],
     ]
     if not os.path.exists(os.path.join(started.root, ".fractary", ".gitignore")):
         lines.append("Run `faber-ledger init` for the client's hooks, and to keep backups and logs out of git.")

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from faber_ledger.cli.setup.tracking import files_that_travel, is_left_out
+from faber_ledger.cli.setup.tracking import files_that_travel, is_left_out, join_names
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import check_in_tree, choose_run, run_argument, runs_with_ledgers
 from faber_ledger.cli.ui.words import events_of_log_are, events_shown
@@ -193,5 +193,7 @@ def _line(result: dict[str, Any]) -> str:
     if result["why"] is not None:
         left = f"{events_of_log_are(result['left'])} not in the file" if result["left"] else "nothing staged"
         return f"{result['run_id']}: {left}: {result['why']}"
-    staged = f"staged {', '.join(result['staged'])}" if result["staged"] else "nothing staged"
+    paths, staged = result["staged"], "nothing staged"
+    if paths:
+        staged = f"staged {join_names([*map(os.path.basename, paths)])} in {os.path.dirname(paths[0])}"
     return f"{result['run_id']}: {events_shown(result['events'])}; {staged}"

@@ -25,7 +25,7 @@ from faber_ledger.runs.active import ActiveRun, active_run
 from faber_ledger.runs.carry import start_sending
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.layouts import find_run
-from faber_ledger.runs.progress import FINISHED, phase_statuses
+from faber_ledger.runs.progress import FINISHED, current_phase, phase_statuses
 from faber_ledger.runs.run import Run, find_root
 from faber_ledger.runs.seen import seen_client
 
@@ -135,7 +135,8 @@ def _show_nothing_to_end(run: Run, recording: Recording, is_written: bool, as_js
 
 def _report(entry: dict[str, Any], state: dict[str, Any]) -> Iterator[str]:
     started, ended = seconds_of(entry.get("started_at")), seconds_of(entry.get("ended_at"))
-    running = [f"{name} (partial)" for name, status in phase_statuses(state).items() if status == "in_progress"]
+    at_work = [name for name, status in phase_statuses(state).items() if status == "in_progress"]
+    running = [f"{name} (partial)" for name in at_work if name == (current_phase(state) or name)]
     loaded = [str(name) for name in entry.get("artifacts_loaded") or []]
     yield "✓ Session ended and saved"
     yield f"  Session ID: {entry.get('session_id')}"

@@ -1,6 +1,7 @@
 """`faber-ledger show`: everything about one event, session or artifact."""
 
 import json
+import os
 import sys
 from typing import Any
 
@@ -8,35 +9,52 @@ import click
 
 from faber_ledger.cli.reports.file_versions import find_content
 from faber_ledger.cli.reports.show import DESCRIBE
-from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_long
+from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_long, warn
+from faber_ledger.cli.ui.server import names_server, server_address, url_option
 from faber_ledger.cli.ui.which_event import find_thing
 from faber_ledger.cli.ui.which_run import run_option, run_with_ledger
 from faber_ledger.files.text import escape_lines, quote_word
+from faber_ledger.ledger.clock import is_event_id
 from faber_ledger.ledger.command_errors import NotFound
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.postgres.address import Address
+from faber_ledger.postgres.project import who_brought
+from faber_ledger.postgres.server import open_server
 from faber_ledger.runs.clone import writer_of
+from faber_ledger.runs.kept import kept_logs
 from faber_ledger.runs.log import read_log
-from faber_ledger.runs.run import Run
+from faber_ledger.runs.run import Run, find_root
+from faber_ledger.runs.settings import project_id
+
+SECONDS_TO_ASK = 5  # a server, for a line
 
 
 @click.command("show")
 @click.argument("what", metavar="EVENT|SESSION|ARTIFACT")
 @run_option
+@url_option
 @click.option("--content", is_flag=True, help="Print what was loaded: an artifact's newest load, or the event's.")
 @no_pager_option
 @json_option
-def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
+def show_one(what: str, run: str | None, url: str | None, content: bool, as_json: bool) -> None:
     """Show one event (its seq or id), one session (its id, its last part, or its client's id) or one artifact.
 
     \b
-    The beginning of an id is enough. A file's content is found by its digest, also in git's history, in
-    the clone that loaded it.
+    The beginning of an id is enough; an event's whole id is found in any run. A file's content is found by its
+    digest, also in git's history, in the clone that loaded it. Where a server is named, it says whose clone wrote an
+    event, and which login brought it.
     Example: faber-ledger show specification --content
     Exit codes: 0 done; 2 wrong usage; 10 no such run or ledger, nothing or several things with that
     name, or a content that does not exist any more; 12 newer format; 20 the ledger is damaged.
     """
-    chosen = run_with_ledger(run)
+    logs = kept_logs(find_root(os.getcwd())) if run is None and is_event_id(what.upper()) else ()
+    holders = [one.run_id for one, log in logs if log.event_beginning(what.upper())]
+    chosen = run_with_ledger(run or next(iter(holders), None))
     match = find_thing(chosen, what)
     data, lines = DESCRIBE[match.kind](chosen, match.id)
+    if "hash" in data and (url is not None or names_server()):
+        data["on_server"] = _ask_server(chosen, match.id, url)
+        lines += ["", f"on the server: {data['on_server']}"] if data["on_server"] else []
     text = _content(chosen, data) if content else None
     if as_json:
         show(data if text is None else data | {"content": text}, [], as_json=True)
@@ -46,6 +64,18 @@ def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
         click.echo(escape_lines(text), nl=False)
     else:
         sys.stdout.buffer.write(text.encode("utf-8", "surrogatepass"))
+
+
+def _ask_server(run: Run, name: str, url: str | None) -> str | None:
+    """Return whose clone wrote an event and which login brought it; None, after a warning, if the server is away."""
+    try:
+        address = server_address(url)
+        quick = Address({"connect_timeout": str(SECONDS_TO_ASK), **address.parameters})
+        with open_server(quick, patience=SECONDS_TO_ASK) as server:
+            return who_brought(server, project_id(run.root), run.run_id, [name]).get(name, "not there")
+    except LedgerError as error:
+        warn(f"the server was not asked: {error.message}")
+        return None
 
 
 def _content(run: Run, data: dict[str, Any]) -> str:

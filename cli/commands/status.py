@@ -32,7 +32,7 @@ from faber_ledger.recording import sessions
 from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.active import active_run
-from faber_ledger.runs.carry import consent_of
+from faber_ledger.runs.carry import Consent, SyncedNote, consent_of, describe_unsynced
 from faber_ledger.runs.clone import OUT_OF_THE_WAY, find_obstacle
 from faber_ledger.runs.conflicts import paths_in_conflict
 from faber_ledger.runs.git import branch_of
@@ -44,7 +44,7 @@ from faber_ledger.runs.progress import FINISHED, branch_name, current_phase, res
 from faber_ledger.runs.projecting import known_members
 from faber_ledger.runs.publish import carries_refs, why_not_published
 from faber_ledger.runs.run import Run, find_root
-from faber_ledger.runs.seen import TreeNote, last_heard
+from faber_ledger.runs.seen import TreeNote, changed_at, client_here, is_alive
 from faber_ledger.runs.sent import NOT_AGREED, Sent, describe_unsent
 from faber_ledger.runs.set_up import SET_UP, lacks_driver
 
@@ -96,7 +96,10 @@ def status(run: str | None, as_json: bool) -> None:
         lines += [f"In git: {line}"] if line is not None else []
     if carries_refs(root):
         data["sent"], sent_lines = _sent(meant, found)
-        lines += sent_lines
+        lines += sent_lines if found.log is not None else []
+    if Consent(root).server:
+        data["server"], server_line = _synced(root)
+        lines.append(server_line)
     if not is_set_up:
         lines.append(f"This clone: git has no driver that merges the run's files: `{SET_UP}` sets it up")
     said = _hook_lines(meant, found) if meant.run_id == active.run_id else ()
@@ -141,10 +144,11 @@ def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
 
 def _unsent_files(run: Run) -> str | None:
     sent = Sent(run)
-    due = due_files(run, sent) if sent.commit and not sent.is_forgotten else []
+    kept: list[str] = []
+    due = due_files(run, sent, kept.append) if sent.commit and not sent.is_forgotten else []
     has, it = ("have", "them") if due[1:] else ("has", "it")
-    what = f"its {' and '.join(due)} {has} changed since: `faber-ledger sync` sends {it} to {sent.remote}"
-    return what if due else None
+    what = [f"its {' and '.join(due)} {has} changed since: `faber-ledger sync` sends {it} to {sent.remote}"]
+    return "; ".join([*(what if due else []), *[one.removeprefix(f"{run.run_id}: ") for one in kept]]) or None
 
 
 def _data(run: Run, state: dict[str, Any], found: Found) -> dict[str, Any]:
@@ -203,7 +207,9 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
         began = (entry_of(blocks, current) or {}).get("started_at") or ""
         yield f"In context: {', '.join(loads)}" + (f" (last reload {reload})" if reload and reload >= began else "")
     if log is None:
-        yield "Ledger: none yet; the first event creates it"
+        command = "init --carry refs --fetch" if consent_of(run.root) is None else "sync"
+        by_ref = f"not here; `faber-ledger {command}` fetches it, if it was sent"
+        yield f"Ledger: {by_ref if carries_refs(run.root) else 'none yet; the first event creates it'}"
         return
     last = f", the last {log.last_type} at {log.last_at}" if log.events else ""
     yield f"Ledger: {events_shown(log.events)}{last}"
@@ -239,6 +245,14 @@ def _sent(run: Run, found: Found) -> tuple[dict[str, Any], list[str]]:
     parts = [f"last sent to {sent.remote} at {at}" if at else "", found.unsent or ("" if at else whole)]
     line = "; ".join(filter(None, parts))
     return {"remote": remote, "at": at, "unsent": found.unsent}, [f"Git ref: {line}"]
+
+
+def _synced(root: str) -> tuple[dict[str, Any], str]:
+    """Return when the background process last exchanged with the server, and why not since, as data and as a line."""
+    note, problem = SyncedNote(root), describe_unsynced(root)
+    at = utc_text(note.at) if note.at else None
+    parts = [f"last exchanged at {at}" if at else "", problem or ("" if at else "each session's end is exchanged")]
+    return {"at": at, "problem": problem}, f"Server: {'; '.join(filter(None, parts))}"
 
 
 def _waiting_lines(run: Run) -> Iterator[str]:
@@ -277,19 +291,18 @@ def _session_text(run: Run, state: dict[str, Any], blocks: Blocks, *, has_log: b
     with read_log(run) if has_log else nullcontext() as log:
         is_here = sessions.is_open_here(log, blocks, current, run.root)
         start = log.start_of(current) if log is not None else None
-        quiet = _quiet_seconds(run, start)
     agent, version = Agents([start] if start is not None else []).find(current)
     machine += f" ({agent_shown(agent, version)})" if (agent, version) not in ((None, None), (CLIENT, None)) else ""
     if not is_here:
         return f"{current}, open on {machine} since {since} ({count} in all)"
     hint = f"; `faber-ledger session-save --run-id {run.run_id}` ends it" if is_finished else ""
-    hint = f", last heard {ago(quiet)}{hint}" if quiet >= QUIET_SECONDS else hint
-    return f"{current}, open since {since} on {machine} ({count} in all){hint}"
+    return f"{current}, open since {since} on {machine} ({count} in all){_last_heard(run, start)}{hint}"
 
 
-def _quiet_seconds(run: Run, start: Recorded | None) -> float:
-    """Return how long nothing was heard of the other agent of an open session; 0 where that is not known."""
-    if start is None or dict(start["event"]).get("agent") in (None, CLIENT):
-        return 0  # Claude Code sends each end
-    heard_at = last_heard(run.root, start["client"])
-    return now() - heard_at if heard_at is not None else 0
+def _last_heard(run: Run, start: Recorded | None) -> str:
+    """Return when the client of an open session was heard of last, if it is gone or quiet."""
+    if (seen := client_here(run.root, start)) is None:
+        return ""
+    quiet, is_gone = now() - max(seen.last_at, changed_at(seen.transcript) or 0.0), is_alive(seen.pid) is False
+    heard = f"last heard {ago(quiet)}" if is_gone or quiet >= QUIET_SECONDS else ""
+    return f", its client is gone, {heard}" if is_gone else heard and f", {heard}"

@@ -1,19 +1,20 @@
 """`faber-ledger sync`: exchange runs with their git refs, and with the team's server."""
 
 import os
-import signal
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import click
 
 from faber_ledger.cli.reports.run_list import find_here
+from faber_ledger.cli.sync import background
 from faber_ledger.cli.sync.arrival import bring_runs, find_remote_run, remote_of, required_remote
-from faber_ledger.cli.sync.carried import TimeIsUp, exchange_refs
+from faber_ledger.cli.sync.carried import exchange_refs
 from faber_ledger.cli.sync.exchange import KEPT_ON_SERVER, Exchanged, exchange_run, meet_project
-from faber_ledger.cli.sync.refs import Remote as GitRemote
+from faber_ledger.cli.sync.refs import Remote
 from faber_ledger.cli.ui.output import say, show, tell, warn
 from faber_ledger.cli.ui.progress import progress_bars, waiting_for
 from faber_ledger.cli.ui.server import names_server, pick_server_run, server_address, server_options
@@ -21,22 +22,20 @@ from faber_ledger.cli.ui.which_run import choose_run, run_argument
 from faber_ledger.cli.ui.words import events_shown, plural
 from faber_ledger.ledger.command_errors import GitFailed, NoActiveRun, ServerRefused, ServerUnavailable
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound, UnionConflict
-from faber_ledger.postgres.address import translate_read_only
+from faber_ledger.postgres.address import Address, translate_read_only
 from faber_ledger.postgres.exchange import has_event
-from faber_ledger.postgres.project import Remote, list_runs, newest_event, open_project
-from faber_ledger.postgres.server import open_server
-from faber_ledger.runs.carry import consent_of, sender_of, start_sending
+from faber_ledger.postgres.project import ServerProject, list_runs, newest_event, open_project
+from faber_ledger.postgres.server import PATIENCE, open_server
+from faber_ledger.runs.carry import consent_of, note_synced, sender_of, start_sending
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.kept import run_here, runs_here
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import Run, find_root
-from faber_ledger.runs.set_aside import report
 from faber_ledger.runs.settings import project_id
 from faber_ledger.runs.synced import SyncNote
 
 MOST_NAMED = 10  # events of a run
-BACKGROUND_SECONDS, GRACE_SECONDS = 60, 5
 HINT_NO_RUN = (
     "`faber-ledger sync --all` exchanges all runs, and `faber-ledger sync RUN` one that `faber-ledger fleet` shows"
 )
@@ -67,7 +66,7 @@ class Wanted(NamedTuple):
 )
 @click.option("--fetch", "only_fetch", is_flag=True, help="Only take in what this clone does not have.")
 @click.option("--watch", type=click.IntRange(1), metavar="SECONDS", help="Do it again and again, until interrupted.")
-@click.option("--background", is_flag=True, hidden=True)  # the process that hooks start
+@click.option("--background", "is_background", is_flag=True, hidden=True)  # the process that hooks start
 @click.option("--pushed-to", metavar="REMOTE", hidden=True)  # by git's pre-push hook
 @click.option("--yes", is_flag=True, help="Exchange with a server's project whose admins you have not named.")
 @server_options
@@ -77,7 +76,7 @@ def sync(
     only_push: bool,
     only_fetch: bool,
     watch: int | None,
-    background: bool,
+    is_background: bool,
     pushed_to: str | None,
     yes: bool,
     url: str | None,
@@ -102,7 +101,7 @@ def sync(
     if watch is not None and as_json:
         raise click.UsageError("--watch prints lines: it goes without --json")
     root = find_root(os.getcwd())
-    if background or pushed_to is not None:
+    if is_background or pushed_to is not None:
         return _send_in_background(root, pushed_to)
     wanted = Wanted(root, run, every, fetches=not only_push, pushes=not only_fetch)
     if watch is None:
@@ -145,9 +144,30 @@ def _sync(wanted: Wanted, url: str | None, *, yes: bool, as_json: bool = False, 
     if refs is None and not has_server and consent_of(wanted.root) is not None:
         what = "this project's ledgers travel with the code: `git push` and `git pull` bring them"
         raise LedgerError(what, hint="`faber-ledger init --carry refs` sends them in git refs again")
-    project = project_id(wanted.root)
     done: list[dict[str, Any]] = []
-    with open_server(server_address(url)) as server:
+    code = _exchange_with_server(wanted, server_address(url), done, code, yes=yes, as_json=as_json, shows=shows)
+    if as_json:
+        about = {"project": project_id(wanted.root), "runs": done}
+        show(about | ({"refs": refs} if refs is not None else {}), [], as_json=True)
+    elif not done and shows is None:
+        tell("no run to exchange")
+    return code
+
+
+def _exchange_with_server(
+    wanted: Wanted,
+    address: Address,
+    done: list[dict[str, Any]],
+    code: int,
+    *,
+    yes: bool = False,
+    as_json: bool = False,
+    shows: Chooses | None = None,
+    patience: float = PATIENCE,
+) -> int:
+    """Exchange the runs with the server, add to `done` what was, and return the exit code: the first that is not 0."""
+    project = project_id(wanted.root)
+    with open_server(address, patience=patience) as server:
         pushes = wanted.pushes and not server.is_read_only
         remote = open_project(server, project, writer_of(wanted.root))
         meet_project(wanted.root, remote, say, is_sure=yes)
@@ -165,10 +185,8 @@ def _sync(wanted: Wanted, url: str | None, *, yes: bool, as_json: bool = False, 
                 tell(_line(found))
         if wanted.pushes and server.is_read_only:
             raise translate_read_only(server.address)
-    if as_json:
-        show({"project": project, "runs": done} | ({"refs": refs} if refs is not None else {}), [], as_json=True)
-    elif not done and shows is None:
-        tell("no run to exchange")
+    if not code and wanted.every and wanted.fetches and wanted.pushes:
+        note_synced(wanted.root)
     return code
 
 
@@ -205,7 +223,7 @@ def _exchange_refs(
     return [one.data() for one in done], max([one.exit_code for one in done], default=0)
 
 
-def _named_run(remote: GitRemote, root: str, text: str) -> Run:
+def _named_run(remote: Remote, root: str, text: str) -> Run:
     """Return the run that a text names, which is fetched if only the remote has it; raises RunNotFound."""
     if find_here(root, text) is not None:
         return choose_run(root, text)
@@ -213,7 +231,7 @@ def _named_run(remote: GitRemote, root: str, text: str) -> Run:
         found = find_remote_run(remote, root, text)
         brought = bring_runs(remote, root, [found], warn) if found is not None else []
     except GitFailed as error:
-        raise ServerUnavailable(f"{remote.name} was not asked: {error.message}", hint=error.hint) from error
+        raise ServerUnavailable(f"{remote.name} could not be asked: {error.message}", hint=error.hint) from error
     if not brought:
         hint = (
             "`faber-ledger run list --remote` shows the runs at the remote, `faber-ledger run list` those of this clone"
@@ -223,46 +241,22 @@ def _named_run(remote: GitRemote, root: str, text: str) -> Run:
 
 
 def _send_in_background(root: str, pushed_to: str | None) -> int:
-    """Exchange all runs with their git refs, within a minute once nobody else does, and without asking anybody.
+    """Exchange all runs as the process that a hook starts, detached, or start that.
 
-    A hook starts this process, detached; git's own hook, of a push to `pushed_to`, has it started. What could not be
-    sent is in the runs' notes, for the next start and for `status`.
+    Git's own hook, of a push to `pushed_to`, has it started.
     """
-    consent = sender_of(root)
-    if pushed_to is not None or os.getsid(0) != os.getpid():
-        if consent is not None and pushed_to in (None, consent.remote):
-            start_sending(root)
+    if os.getsid(0) == os.getpid() and pushed_to is None:
+        every = Wanted(root, None, every=True, fetches=True, pushes=True)
+        exchange = partial(_exchange_with_server, every, done=[], code=0, patience=background.PATIENCE)
+        background.exchange_in_background(root, exchange)
         return 0
-    remote = remote_of(root, is_quiet=True)
-    if remote is not None:
-        done = exchange_refs(remote, root, runs_here(root), _say_nothing, on_begin=_limit_background)
-        signal.alarm(0)
-        for one in done:
-            if one.was_lost:
-                what = f"{one.run.run_id}: {remote.name} had lost its ref, which this clone has sent again"
-                report(one.run, _say_nothing, what)
+    consent = sender_of(root)
+    if pushed_to is None or (consent is not None and pushed_to == consent.remote):
+        start_sending(root)
     return 0
 
 
-def _say_nothing(message: str) -> None:
-    """Take a warning that nobody reads; what counts is kept for the run's next start."""
-
-
-def _limit_background() -> None:
-    signal.signal(signal.SIGALRM, _end_background)
-    signal.alarm(BACKGROUND_SECONDS)
-
-
-def _end_background(*_: object) -> None:
-    """End the git that waits for the remote, so that this process notes why and ends; if it does not, kill both."""
-    signal.signal(signal.SIGALRM, lambda *_: os.killpg(0, signal.SIGKILL))
-    signal.alarm(GRACE_SECONDS)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    os.killpg(0, signal.SIGTERM)
-    raise TimeIsUp(f"no end within {BACKGROUND_SECONDS} s")
-
-
-def _exchange_each(remote: Remote, wanted: Wanted) -> Iterator[Exchanged | int]:
+def _exchange_each(remote: ServerProject, wanted: Wanted) -> Iterator[Exchanged | int]:
     """Exchange each run; yield its result, or an exit code if the run failed, after a warning.
 
     Raises ServerUnavailable and ServerRefused: the runs before are exchanged.
@@ -293,7 +287,7 @@ def _exchange_each(remote: Remote, wanted: Wanted) -> Iterator[Exchanged | int]:
         note.save()
 
 
-def _choose(remote: Remote, wanted: Wanted, upto: int) -> list[Run]:
+def _choose(remote: ServerProject, wanted: Wanted, upto: int) -> list[Run]:
     """Return the runs to exchange: the one named or active, or all of this clone and those with news on the server."""
     root = wanted.root
     if not wanted.every:

@@ -9,7 +9,7 @@ from math import inf, log1p
 from faber_ledger.cli.ui.words import duration
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.clock import utc_text
-from faber_ledger.projections.history import agent_shown
+from faber_ledger.projections.history import ABANDONED, agent_shown
 from faber_ledger.projections.timeline import Bar, Lane, Moment, Span, Timeline
 
 GUTTER, MARGIN = 172, 14
@@ -158,6 +158,8 @@ def _session_title(bar: Bar) -> str:
     one = bar["session"]
     length = duration(bar["end"][0] - bar["start"][0])
     end = "still open" if bar["is_open"] else f"ended {_time(bar['end'])} ({one['end_reason'] or 'unknown'})"
+    if one["end_reason"] == ABANDONED:
+        end = f"its end never came, last heard of {_time(bar['end'])}"
     done = f"; completed {', '.join(one['newly_completed'])}" if one["newly_completed"] else ""
     loaded = f"; loaded {', '.join(one['artifacts_loaded'])}" if one["artifacts_loaded"] else ""
     by = f" by {agent_shown(one['agent'], one['agent_version'])}" if one["agent"] else ""

@@ -27,7 +27,7 @@ from faber_ledger.runs.kept import runs_here
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.layouts import places_of as places_in_layouts
 from faber_ledger.runs.log import has_log, lacks_ledger, read_log
-from faber_ledger.runs.progress import current_phase, current_step, phases_completed, place_of, resume_point
+from faber_ledger.runs.progress import FINISHED, current_phase, current_step, phases_completed, place_of, resume_point
 from faber_ledger.runs.projecting import find_restorable, known_members
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.state_file import is_state_ignored, read_state, state_copy_path
@@ -85,6 +85,7 @@ def describe_found(found: Found, filters: Filters, root: str, role: str) -> Row:
     run, last = found.run, found.run["last_event"]
     is_mine = found.login == role if found.login else (found.start or last)["writer"] == known_writer(root)
     about = {"who": found.login or run["machine"], "is_mine": is_mine, "last_heard_at": last["at"]}
+    about["brought_by"] = None if found.brought_by == found.login else found.brought_by
     return describe({**run, **about}, found.state, filters, root, found.start, is_open=bool(run["open_sessions"]))
 
 
@@ -208,7 +209,7 @@ MAX_LINE = 200
 
 def position_lines(state: dict[str, Any]) -> Iterator[str]:
     """Yield what a state says of the run, a fact on each line."""
-    point = resume_point(state)
+    point, is_over = resume_point(state), state.get("status") in FINISHED
     is_same = point and (point["phase"], point["step"]) == (current_phase(state), current_step(state))
     is_said = point is None or (is_same and point["mode"] in ("continue", "after_feedback")) or not place_of(point)
     facts = {
@@ -216,8 +217,8 @@ def position_lines(state: dict[str, Any]) -> Iterator[str]:
         "Target": state.get("target"),
         "Workflow": state.get("workflow_id"),
         "Status": state.get("status"),
-        "Phase": current_phase(state),
-        "Step": current_step(state),
+        "Phase": None if is_over else current_phase(state),
+        "Step": None if is_over else current_step(state),
         "Phases completed": ", ".join(phases_completed(state)),
         "Resume point": f"{place_of(point)} ({point['mode']})" if point and not is_said else None,
     }

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.ui.event_words import line_of, refused_shown
-from faber_ledger.cli.ui.words import change_data, change_line, session_data, session_lines
+from faber_ledger.cli.ui.words import change_data, change_line, session_data, session_table
 from faber_ledger.ledger.encoding import HASH, PARENTS, READ, ROW, compute_hash, decode_row
 from faber_ledger.ledger.event_types import is_foldable
 from faber_ledger.ledger.gate import find_form_fault, shown_id
@@ -18,6 +18,7 @@ from faber_ledger.ledger.redaction import effective_redactions
 from faber_ledger.projections.difference import apply_event
 from faber_ledger.projections.fold import Projector, empty, fold
 from faber_ledger.projections.history import Agents, summarize_sessions
+from faber_ledger.runs.absorb import machine_of_clone
 from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run
@@ -42,8 +43,8 @@ def describe_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
         changed = _changes(log, name)
         recorded = decode_row((*row[:8], row[10]))
         by = effective_redactions(log.connection).get(name)
-        is_own = recorded["writer"] == known_writer(run.root)
-        machine = log.machine_of(recorded["writer"]) or ("this machine" if is_own else None)
+        machine = _machine_of(run, log, recorded["writer"])
+        redactor = by and (_machine_of(run, log, by.writer) or f"clone {by.writer}")
     data = {
         "kind": "event",
         "event": recorded,
@@ -53,7 +54,7 @@ def describe_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
         "redacted_by": by.id if by is not None else None,
         "changes": [change_data(change) for change in changed],
     }
-    left = f"its payload was redacted by {by.id}" if by is not None else "its payload is gone"
+    left = f"its payload was redacted on {redactor}, by event {by.id}" if by is not None else "its payload is gone"
     members = {name: value for name, value in recorded.items() if name not in ("event", "redacted")}
     members["writer"] = f"{recorded['writer']}, on {machine}" if machine else recorded["writer"]
     holds = "" if data["hash_holds"] else ", which does not match what it says: run `faber-ledger verify`"
@@ -74,6 +75,11 @@ def describe_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
         "it changed:" if changed else "it changed nothing in state.json",
         *[f"  {change_line(change)}" for change in changed],
     ]
+
+
+def _machine_of(run: Run, log: Log, writer: str) -> str | None:
+    is_own = writer == known_writer(run.root)
+    return machine_of_clone(run, log, writer) or ("this machine" if is_own else None)
 
 
 def _changes(log: Log, name: str) -> list[Change]:
@@ -102,10 +108,11 @@ def describe_session(run: Run, session_id: str) -> tuple[dict[str, Any], list[st
         "events": found,
     }
     return data, [
-        *(session_lines(session) if session is not None else [session_id]),
+        session_id,
         f"  the client's session: {', '.join(clients) or 'unknown'}",
         f"  written by: {', '.join(writers)}",
         "",
+        *([*session_table(lambda: [session]), ""] if session is not None else []),
         *[line_of(recorded) for recorded in found],
     ]
 

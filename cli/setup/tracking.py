@@ -9,7 +9,7 @@ from faber_ledger.ledger.command_errors import GitFailed, GitIgnores
 from faber_ledger.runs.git_command import limit_answers, run_git
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.publish import carries_refs, meant_carry
-from faber_ledger.runs.run import RUNS, STATE, TREE, Run
+from faber_ledger.runs.run import RUNS, TREE, Run
 from faber_ledger.runs.settings import project_settings
 
 # Rules that ignore them
@@ -29,11 +29,6 @@ def files_that_travel(run: Run) -> tuple[str, ...]:
         return ()
     is_fabers = run.shown(run.directory).startswith(f"{RUNS[1]}/")
     return (run.ledger_path,) if is_fabers or meant_carry(run.root) == TREE else run.required_paths
-
-
-def is_state_left_out(root: str) -> bool:
-    """Return whether git ignores the state of a new run."""
-    return is_ignored(root, f"{project_settings(root, os.environ).new_runs}/{EXAMPLE}/{STATE}")
 
 
 def check_not_ignored(root: str) -> str | None:

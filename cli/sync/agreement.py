@@ -9,13 +9,15 @@ from typing import NamedTuple
 from faber_ledger.cli.sync.arrival import bring_runs, list_remote_runs, remote_of, required_remote
 from faber_ledger.cli.sync.refs import digest_of_url, read_settings
 from faber_ledger.cli.ui.words import plural
+from faber_ledger.files.text import one_line
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.command_errors import GitFailed, ServerUnavailable
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.file import UNREADABLE
 from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.log import Log
-from faber_ledger.runs.carry import Consent, consent_of, sender_of, start_sending
+from faber_ledger.recording.secrets.mask import mask_tokens
+from faber_ledger.runs.carry import Consent, consent_of, sender_of, start_sending, withdraw_consent
 from faber_ledger.runs.clone import lock_run, make_below
 from faber_ledger.runs.git import branch_of, is_safe
 from faber_ledger.runs.git_command import git, limit_answers
@@ -24,7 +26,7 @@ from faber_ledger.runs.layouts import find_runs, run_ids
 from faber_ledger.runs.log import has_log, open_run_log
 from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.publish import assume_carry, carries_refs, meant_carry, publish, why_not_published
-from faber_ledger.runs.run import CONSENT, REFS, TREE, Run, clone_folder, common_directory, path_in_clone
+from faber_ledger.runs.run import REFS, TREE, Run, clone_folder, common_directory
 
 WHO_READS = (
     "A run's ledger can travel in a git ref of its own at {remote}: each session's end is sent then, also after a"
@@ -99,19 +101,19 @@ def remote_to_offer(root: str) -> str | None:
 def carry_out(root: str, plan: CarryPlan, warn: Callable[[str], None]) -> list[str]:
     """Switch how ledgers travel, once the project's files say so, and return what was done, as notes."""
     if plan.mode == REFS:
-        _agree(root, plan)
+        there = _agree(root, plan)
         count = _leave_the_tree(root, warn)
         how = "sending begins now, in the background, and each session's end is sent"
         if not start_sending(root):
             how = "each session's end is sent there" if plan.is_automatic else "`faber-ledger sync` sends them"
-        notes = [f"this clone sends its ledgers to {plan.remote}, where everybody who reads it can read them; {how}"]
+        notes = [f"this clone sends its ledgers to {there}, where everybody who reads it can read them; {how}"]
         if count:
             notes.append(
                 f"{plural(count, 'ledger.db', 'ledger.db files')} left the work tree for the log: commit what git shows"
             )
         return notes
     if plan.mode == TREE:
-        disk.remove(path_in_clone(root, CONSENT) or "")
+        withdraw_consent(root)
         count = _return_to_the_tree(root, warn) if plan.leaves_refs else 0
         written = f"{plural(count, 'ledger.db', 'ledger.db files')} written: `git add .fractary`, and commit"
         return [written] if count else []
@@ -158,7 +160,7 @@ def hint_at_remote(root: str) -> str | None:
         with limit_answers(SECONDS_TO_ASK / 2):
             found, branch = list_remote_runs(remote, root), branch_of(root)
     except GitFailed as error:
-        return f"this clone has no run, and {remote.name} was not asked: {error.message}"
+        return f"this clone has no run, and {remote.name} could not be asked: {error.message}"
     if not found:
         return None
     here = [one.run_id for one in found if one.branch == branch and one.status not in FINISHED]
@@ -183,19 +185,23 @@ def find_work_at_remote(root: str, work_id: str, warn: Callable[[str], None]) ->
     try:
         listed = list_remote_runs(remote, root) if remote is not None else []
     except GitFailed as error:
-        warn(f"the remote was not asked: {error.message}")
+        warn(f"the remote could not be asked: {error.message}")
         return None
     found = sorted([one for one in listed if one.work_id == work_id], key=lambda one: one.status in FINISHED)
     return found[0].run_id if found else None
 
 
-def _agree(root: str, plan: CarryPlan) -> None:
-    """Keep this clone's consent below the git directory; raises OSError."""
+def _agree(root: str, plan: CarryPlan) -> str:
+    """Keep this clone's consent below the git directory, and return where it sends; raises OSError."""
     make_below(root, clone_folder(root) or root)
     consent = Consent(root)
     consent.remote, consent.is_automatic = plan.remote, plan.is_automatic
-    consent.url = digest_of_url(read_settings(root), plan.remote)
+    settings = read_settings(root)
+    consent.url = digest_of_url(settings, plan.remote)
     consent.save(durable=True)
+    pushed = settings.get(f"remote.{plan.remote}.pushurl", ())
+    urls = " and ".join([mask_tokens(one_line(url)) for url in pushed])
+    return f"{plan.remote}, that is to its push URL {urls}" if urls else f"{plan.remote}"
 
 
 def _leave_the_tree(root: str, warn: Callable[[str], None]) -> int:

@@ -94,7 +94,7 @@ def bring_run_from_refs(root: str, text: str, warn: Warn) -> str | None:
         raise
     except LedgerError as error:
         is_here = any([path_form(run.run_id).startswith(path_form(text)) for run in runs_here(root)])
-        what = f"{remote.name} was not asked" if isinstance(error, GitFailed) else "nothing was fetched"
+        what = f"{remote.name} could not be asked" if isinstance(error, GitFailed) else "nothing was fetched"
         if isinstance(error, GitFailed) and not is_here and not names_server():
             raise ServerUnavailable(f"{what}: {error.message}", hint=error.hint) from error
         if not isinstance(error, GitFailed) and not is_here:

@@ -10,8 +10,9 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 from faber_ledger.cli.sync.ref_intake import absorb_commit
@@ -54,6 +55,7 @@ from faber_ledger.runs.layouts import copy_writers, tree_name
 from faber_ledger.runs.log import lacks_ledger, open_run_log
 from faber_ledger.runs.run import Run, clone_folder, path_in_clone
 from faber_ledger.runs.sent import Sent, SentState
+from faber_ledger.runs.set_aside import report
 from faber_ledger.runs.state_file import parse_state, read_state
 from faber_ledger.runs.state_write import refresh_copy
 
@@ -160,25 +162,16 @@ class Carried:
 
 
 def exchange_refs(
-    remote: Remote,
-    root: str,
-    runs: Iterable[Run],
-    warn: Warn,
-    *,
-    sends: bool = True,
-    is_named: bool = False,
-    on_begin: Callable[[], None] = lambda: None,
+    remote: Remote, root: str, runs: Iterable[Run], warn: Warn, *, sends: bool = True, is_named: bool = False
 ) -> list[Carried]:
     """Fetch and absorb the refs of runs, then send what the remote lacks; return what was done with each run.
 
-    One process of a clone does it at a time, and calls `on_begin` when its turn has come. A run that was forgotten at
-    the remote is sent only if it `is_named`. Raises ServerUnavailable where git fails, as where the remote does not
-    answer, and Locked.
+    One process of a clone does it at a time. A run that was forgotten at the remote is sent only if it `is_named`.
+    Raises ServerUnavailable where git fails, as where the remote does not answer, and Locked.
     """
     found = {ref_name(run.run_id): Carried(run) for run in runs}
     with lock_sending(root):
         try:
-            on_begin()
             for one in found.values() if sends else ():
                 record_waiting(one.run, now(), warn=warn)
                 one.waiting = len(list_waiting(one.run))
@@ -192,9 +185,9 @@ def exchange_refs(
                     break
         except (GitFailed, TimeIsUp) as error:
             failure = error if isinstance(error, GitFailed) else GitFailed(str(error), hint="run `faber-ledger sync`")
-            _note_problem(found.values(), remote, failure.message)
+            _note_problem(found.values(), remote, failure)
             raise unavailable(remote, failure) from error
-        _note_problem([one for one in found.values() if one.why is not None], remote, "")
+        _note_problem([one for one in found.values() if one.why is not None], remote)
     return list(found.values())
 
 
@@ -209,12 +202,13 @@ def unavailable(remote: Remote, error: GitFailed) -> ServerUnavailable:
     return ServerUnavailable(f"the exchange with {remote.name} failed: {error.message}", hint=error.hint)
 
 
-def _note_problem(failed: Iterable[Carried], remote: Remote, message: str) -> None:
-    """Note why runs were not sent, for the next start and for `status`."""
+def _note_problem(failed: Iterable[Carried], remote: Remote, failure: GitFailed | None = None) -> None:
+    """Note why runs were not sent, for the next start and for `status`: each its own reason, if the remote answered."""
+    hint = failure.hint if failure is not None and failure is remote.refusal else ""
     for one in failed:
         sent = Sent(one.run)
         if not lacks_ledger(one.run) and not sent.is_forgotten and not sent.is_whole(one.run, remote.name):
-            sent.problem, sent.hint = (message, "") if message else (one.why or "", one.hint or "")
+            sent.problem, sent.hint = (failure.message, hint or "") if failure else (one.why or "", one.hint or "")
             with suppress(OSError):  # the note that is there says what must last
                 sent.save()
 
@@ -341,7 +335,7 @@ def _prepare(remote: Remote, one: Carried, parent: str, folder: str, warn: Warn,
         log = opened.log
         heads, events = log.heads_text(), log.count_events()
         is_known = bool(parent) and parent == sent.commit and heads == sent.heads and not sent.must_purge
-        one.due = due_files(run, sent, warn)
+        one.due = due_files(run, sent, partial(report, run, warn))
         if is_known and not one.due:
             sent.remote = remote.name
             sent.note_files(run)

@@ -34,7 +34,14 @@ from faber_ledger.postgres.exchange import (
     push_events,
     put_state,
 )
-from faber_ledger.postgres.project import Remote, find_project, list_members, newest_event, open_project, who_brought
+from faber_ledger.postgres.project import (
+    ServerProject,
+    list_members,
+    newest_event,
+    open_project,
+    time_made,
+    who_brought,
+)
 from faber_ledger.postgres.server import open_server, tell_readers
 from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.recording.insertion import write_blocks
@@ -75,7 +82,14 @@ class Exchanged(NamedTuple):
 
 
 def exchange_run(
-    remote: Remote, run: Run, *, fetches: bool, pushes: bool, warn: Warn, progress: Progress, with_state: bool = True
+    remote: ServerProject,
+    run: Run,
+    *,
+    fetches: bool,
+    pushes: bool,
+    warn: Warn,
+    progress: Progress,
+    with_state: bool = True,
 ) -> Exchanged:
     """Fetch and push one run's events, and its state; raises what the server, `insert_passing` and `read_log` raise.
 
@@ -108,7 +122,7 @@ def exchange_run(
     return Exchanged(run.run_id, *done, code or int(left > 0))
 
 
-def _read_checked_note(remote: Remote, run: Run) -> SyncNote:
+def _read_checked_note(remote: ServerProject, run: Run) -> SyncNote:
     """Return what was exchanged before; of a server that was set back since, nothing but whether blocks are due."""
     note = SyncNote(run.root, remote.key, run.run_id)
     anchor = note.anchor
@@ -118,7 +132,7 @@ def _read_checked_note(remote: Remote, run: Run) -> SyncNote:
     return note
 
 
-def _push(remote: Remote, run: Run, note: SyncNote, progress: Progress) -> Pushed:
+def _push(remote: ServerProject, run: Run, note: SyncNote, progress: Progress) -> Pushed:
     """Push what the server does not have of a run's log, as it is stored: secrets were masked when it was recorded.
 
     Raises UnionConflict if another run has its id on the server.
@@ -175,7 +189,7 @@ def push_redaction(run: Run, project: str, address: Address, event: str, warn: W
     The run's state is not sent: what was removed may still be in it. Raises as `exchange_run`.
     """
     with open_server(address) as server:
-        if find_project(server, project) is None or newest_event(server, project, run.run_id) is None:
+        if time_made(server, project) is None or newest_event(server, project, run.run_id) is None:
             return False
         if server.is_read_only:
             raise translate_read_only(server.address)
@@ -195,7 +209,7 @@ def fetch_event(run: Run, name: str, address: Address) -> Iterator[Row]:
             yield from [row for _, row in batch]
 
 
-def meet_project(root: str, remote: Remote, say: Callable[[str], None], *, is_sure: bool) -> None:
+def meet_project(root: str, remote: ServerProject, say: Callable[[str], None], *, is_sure: bool) -> None:
     """Name the project and its admins at this clone's first exchange with it.
 
     Raises ServerRefused unless the user `is_sure`, is an admin, or has named one in the configuration: whoever has made
@@ -260,7 +274,7 @@ Moved = Literal["fetched", "pushed"]
 
 
 def exchange_state(
-    remote: Remote, run: Run, note: SyncNote, *, fetches: bool, pushes: bool, warn: Warn
+    remote: ServerProject, run: Run, note: SyncNote, *, fetches: bool, pushes: bool, warn: Warn
 ) -> Moved | None:
     """Exchange a run's state after its events; return what was done. Changes and writes the note.
 
@@ -277,7 +291,7 @@ def exchange_state(
         return None
 
 
-def _fetch_state(remote: Remote, run: Run, note: SyncNote) -> bool:
+def _fetch_state(remote: ServerProject, run: Run, note: SyncNote) -> bool:
     content = fetch_state(remote.server, remote.project, run.run_id)
     if content is None:
         return False
@@ -287,7 +301,7 @@ def _fetch_state(remote: Remote, run: Run, note: SyncNote) -> bool:
     return is_new
 
 
-def _push_state(remote: Remote, run: Run, note: SyncNote) -> bool:
+def _push_state(remote: ServerProject, run: Run, note: SyncNote) -> bool:
     """Push the state if it has changed here, or the server has lost it; return whether the server has taken it."""
     state = read_state(run).value
     content, at = content_of(state), time_of(state)

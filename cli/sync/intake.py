@@ -11,7 +11,7 @@ from faber_ledger.ledger.redaction import effective_redactions
 from faber_ledger.ledger.union import OTHER_CONTENT, hash_in
 from faber_ledger.postgres.ask import absurd_answer
 from faber_ledger.postgres.exchange import Fetched, count_events, fetch_new
-from faber_ledger.postgres.project import Remote
+from faber_ledger.postgres.project import ServerProject
 from faber_ledger.recording.insertion import insert_passing
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.run import Run
@@ -37,7 +37,7 @@ class Taken(NamedTuple):
     conflicts: list[str]
 
 
-def take_new(remote: Remote, run: Run, note: SyncNote, warn: Callable[[str], None], progress: Progress) -> Taken:
+def take_new(remote: ServerProject, run: Run, note: SyncNote, warn: Callable[[str], None], progress: Progress) -> Taken:
     """Insert what the server has new into the run's log, and write the note, which is changed.
 
     `progress` is called with the number of events and what is done with them, and returns what takes those done.
@@ -67,7 +67,7 @@ def take_new(remote: Remote, run: Run, note: SyncNote, warn: Callable[[str], Non
     return taken
 
 
-def _insert(remote: Remote, run: Run, note: SyncNote, fetched: Fetched, warn: Callable[[str], None]) -> Taken:
+def _insert(remote: ServerProject, run: Run, note: SyncNote, fetched: Fetched, warn: Callable[[str], None]) -> Taken:
     """Insert what was fetched, which is changed, into the log; note what does not enter, or not whole, to ask again."""
     if not note.is_due:
         note.is_due = True

@@ -10,6 +10,7 @@ from faber_ledger.cli.sync.versions import (
     FOLDER,
     RUN,
     Warn,
+    check_theirs,
     digest_of,
     digest_of_metadata,
     due_files,
@@ -45,7 +46,7 @@ from faber_ledger.runs.run import Run
 from faber_ledger.runs.seen import shape_of
 from faber_ledger.runs.sent import Sent
 from faber_ledger.runs.set_aside import read_or_empty, report
-from faber_ledger.runs.state_file import parse_state, read_state
+from faber_ledger.runs.state_file import read_state
 from faber_ledger.runs.state_merge import merge_states
 
 
@@ -135,9 +136,7 @@ def _usable_state(run: Run, path: str | None, remote: str, warn: Warn) -> dict[s
     """Return a fetched state; empty if there is none, or, after a warning, none that this run may have."""
     found = state_of(path)
     try:
-        if found:
-            parse_state(run, content_of(found).encode("utf-8", "backslashreplace"))
-        return found
+        return check_theirs(run, found) if found else {}
     except LedgerError as error:
         warn(f"{run.run_id}: the state.json at {remote} is not used: {error.message}")
     return {}
@@ -152,6 +151,7 @@ def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], remote: str, warn:
     Return what the state is then, empty if ours stays.
     """
     if not theirs:
+        sent.here.seen = sent.commit
         return ""
     others = digest_of(theirs)
     if others == sent.here.digest:

@@ -23,7 +23,7 @@ from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.copies import read_in_head
 from faber_ledger.runs.git import is_tracked, project_key
 from faber_ledger.runs.layouts import find_run, find_run_from
-from faber_ledger.runs.progress import current_phase, text_of
+from faber_ledger.runs.progress import STATUSES, current_phase, text_of
 from faber_ledger.runs.run import LONGEST_ID, Run
 from faber_ledger.runs.seen import shape_of
 from faber_ledger.runs.sent import Sent, SentState
@@ -48,8 +48,8 @@ def message_of(run: Run, state: dict[str, Any], log: Log, blocks: Blocks) -> str
     branch = branches[0] if branches else None
     machine = next(reversed(machines_of(summarize_sessions(blocks))), None)
     values = (
-        *(state.get("work_id"), branch, state.get("status"), current_phase(state), writer_of(run.root)),
-        *mask_value([text_of(state, "target"), pull_request(state)]),
+        *(mask_value(state.get("work_id")), branch, *mask_value([state.get("status"), current_phase(state)])),
+        *(writer_of(run.root), *mask_value([text_of(state, "target"), pull_request(state)])),
         *(summarize(log).agent, machine, newest_open(blocks), what_it_waits_for(state)),
     )
     place = {RUN: run.run_id, STATE_PATH: _path_of_state(run), FOLDER: project_key(run.root)}
@@ -95,16 +95,16 @@ def files_to_send(
     is_changed = METADATA in due
     is_known = digest == here.metadata and here.metadata_base == parent
     is_gits = STATE not in due and _is_older_of_git(run, sent, state)
-    is_older = here.digest == digest_of(state) or sent.updated_at >= time_of(state)
-    is_newer = not state or is_gits or (here.base != parent and is_older)
+    is_older = here.base != parent and (here.digest == digest_of(state) or sent.updated_at >= time_of(state))
+    is_newer = not state or is_gits or here.seen != parent or is_older
     if parent and (is_newer or not (is_changed or is_known)):
         with read(remote.top, [parent]) as commits:
-            found = next(commits)
-            paths = found.files if found is not None else {}
+            commit = next(commits)
+            paths = commit.files if commit is not None else {}
             there = {name: read_or_empty(paths[name]) for name in (STATE, METADATA) if name in paths}
     if is_newer and STATE in there:
-        with suppress(LedgerError):  # ours is better than one that nobody can read
-            state = parse_state(run, there[STATE]).value
+        with suppress(LedgerError):  # ours is better than one that nobody can read, or may send
+            state = check_theirs(run, parse_state(run, there[STATE]).value)
     if is_changed:
         here.metadata = digest
     else:
@@ -112,6 +112,14 @@ def files_to_send(
     if state and (state is ours or is_gits):
         here.digest = digest_of(ours)
     return state, metadata
+
+
+def check_theirs(run: Run, state: dict[str, Any]) -> dict[str, Any]:
+    """Return a state from elsewhere that a run may have; raises LedgerError for another one (DECISIONS 5, 41)."""
+    parse_state(run, content_of(state).encode("utf-8", "backslashreplace"))
+    if state.get("run_id") is None or state.get("status") not in STATUSES:
+        raise LedgerError("it lacks the run's id, or its status is none that FABER knows")
+    return state
 
 
 def state_of(path: str | None) -> dict[str, Any]:
@@ -203,6 +211,8 @@ def _is_state_due(run: Run, sent: Sent, warn: Warn) -> bool:
     try:
         state = _readable_state(run)
         at = time_of(state)
+        if sent.here.seen != sent.commit:
+            return False  # it was written while the ref's was compared with it: a later exchange merges them
         if sent.here.base != sent.commit or not sent.here.digest:
             return at > sent.updated_at
         is_same = sent.here.state == shape_of(run.state_path) or digest_of(state) == sent.here.digest

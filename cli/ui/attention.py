@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
@@ -13,12 +12,11 @@ import click
 from faber_ledger.cli.ui.which_event import Time
 from faber_ledger.cli.ui.words import short_age, table, with_agents
 from faber_ledger.ledger.clock import now, seconds_of, utc_text
-from faber_ledger.recording.call import hostname
-from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.progress import (
     ACTIVE,
     FINISHED,
     STATUSES,
+    awaits_feedback,
     branch_name,
     pending_approvals,
     phases_completed,
@@ -26,7 +24,7 @@ from faber_ledger.runs.progress import (
     text_of_value,
     value_at,
 )
-from faber_ledger.runs.seen import changed_at, seen_client
+from faber_ledger.runs.seen import changed_at, client_here, is_alive
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
@@ -114,7 +112,7 @@ def what_it_waits_for(state: dict[str, Any]) -> str | None:
     """Return what somebody has to give before a run goes on, by its state: an approval, an answer, or feedback."""
     if pending_approvals(state):
         return "approval"
-    if state.get("status") != "awaiting_feedback":
+    if not awaits_feedback(state):
         return None
     return "question" if text_of(state.get("feedback_request"), "prompt") else "feedback"
 
@@ -154,30 +152,15 @@ def describe(
 def _activity_of(root: str, start: Recorded | None) -> tuple[str | None, float | None]:
     """Return whether the client of an open session is working or idle, and when it was heard of last.
 
-    None where the session is not of this clone and machine, or not both are known: its process and its transcript.
+    Neither where the session is not of this clone and machine, or the client does not live, as far as is known.
     """
-    if start is None or start["writer"] != known_writer(root):
-        return None, None
-    seen = seen_client(root, start["client"])
-    if seen is None or text_of(dict(start["event"]).get("environment"), "hostname") not in (None, hostname()):
+    if (seen := client_here(root, start)) is None:
         return None, None
     changed = changed_at(seen.transcript)
     heard_at = max(seen.last_at, changed or 0.0)
-    if changed is None:
+    if changed is None or not is_alive(seen.pid):
         return None, heard_at
-    is_at_work = now() - changed < WORKING_SECONDS and _lives(seen.pid)
-    return {None: None, True: "working", False: "idle"}[is_at_work], heard_at
-
-
-def _lives(pid: str | None) -> bool | None:
-    """Return whether a process of this user lives; None if its id is not known."""
-    if not re.fullmatch("[1-9][0-9]{0,8}", pid or ""):
-        return None
-    try:
-        os.kill(int(pid or 0), 0)
-    except OSError:
-        return False
-    return True
+    return "working" if now() - changed < WORKING_SECONDS else "idle", heard_at
 
 
 def list_by_need(rows: Iterable[Row]) -> list[Row]:
@@ -195,9 +178,10 @@ def attention_table(rows: list[Row], marks: Callable[[Row], str] = lambda _: "",
 def _cells(row: Row) -> tuple[str, ...]:
     work_id, target = text_of_value(row["work_id"]), row["target"]
     heard_at, number = seconds_of(row["last_heard_at"]), NUMBER.search(row["pull_request"] or "")
+    who = "@".join(dict.fromkeys(filter(None, [row["who"], row["machine"]]))) or "-"
     return (
         " ".join(filter(None, [work_id, target if target != DEFAULT_TARGET.format(work_id) else ""])) or "-",
-        "@".join(dict.fromkeys(filter(None, [row["who"], row["machine"]]))) or "-",
+        f"{who} by {row['brought_by']}" if row.get("brought_by") else who,
         row["agent"] or "-",
         row["phase"] or "-",
         row["branch"] or "-",

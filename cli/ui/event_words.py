@@ -135,7 +135,7 @@ TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     ),
     "artifact_failed": lambda one: (
         f"could not load {one['artifact_id']} ({'required' if one['required'] else 'optional'})"
-        f" from {one['source']}: {one['error']}"
+        f"{'' if one['source'] in one['error'] else _and(' from {}', one['source'])}: {one['error']}"
     ),
     "artifact_skipped": lambda one: f"skipped {one['artifact_id']}, loaded at {one['loaded_at']}",
     "context_reloaded": lambda one: (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from faber_ledger.files.text import clip, escape, shares
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.projections.difference import MISSING, field_text, identity
-from faber_ledger.projections.history import SessionSummary, agent_shown
+from faber_ledger.projections.history import ABANDONED, SessionSummary, agent_shown
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.seen import TreeNote
 
@@ -95,24 +95,20 @@ def session_data(session: SessionSummary) -> dict[str, Any]:
 
 
 def ran_seconds(session: SessionSummary) -> float | None:
-    """Return how long a session ran, in seconds, by its own clock; None if it is open or its times are unreadable."""
-    started, ended = seconds_of(session["started_at"]), seconds_of(session["ended_at"])
+    """Return how long a session ran, in seconds, by its own clock; None if it is open or its times are unreadable.
+
+    An abandoned one, whose end was inferred when another started, ran until it was heard of last, or longer.
+    """
+    end = session["last_event_at" if session["end_reason"] == ABANDONED else "ended_at"]
+    started, ended = seconds_of(session["started_at"]), seconds_of(end)
     return None if started is None or ended is None else ended - started
 
 
-def session_lines(session: SessionSummary) -> Iterator[str]:
-    """Return a session's machine, times, newly completed phases and loads as lines."""
-    end = (
-        f"ended {session['ended_at']} ({session['end_reason'] or 'unknown'}), after {duration(ran_seconds(session))}"
-        if session["ended_at"]
-        else "open"
-    )
-    by = agent_shown(session["agent"], session["agent_version"])
-    of = "" if by == "-" else f" by {by}"
-    yield f"{session['session_id']}{of} on {session['hostname'] or 'unknown'} ({session['platform'] or 'unknown'})"
-    yield f"  started {session['started_at']}, {end}"
-    yield f"  newly completed: {', '.join(session['newly_completed']) or 'none'}"
-    yield f"  loaded: {', '.join(session['artifacts_loaded']) or 'none'}"
+def _ran_words(session: SessionSummary) -> str:
+    seconds = ran_seconds(session)
+    if session["end_reason"] != ABANDONED:
+        return duration(seconds) if session["ended_at"] else "open"
+    return "unknown" if seconds is None else f"over {duration(seconds)}"
 
 
 def session_table(sessions: Callable[[], Iterable[SessionSummary]]) -> Iterator[str]:
@@ -138,7 +134,7 @@ def _cells(session: SessionSummary, ends: Counter[str]) -> tuple[str, ...]:
         str(session["hostname"] or "unknown"),
         agent_shown(session["agent"], session["agent_version"]),
         str(session["started_at"] or "unknown"),
-        duration(ran_seconds(session)) if session["ended_at"] else "open",
+        _ran_words(session),
         str(session["end_reason"] or "unknown") if session["ended_at"] else "-",
         ", ".join(session["newly_completed"]) or "-",
         ", ".join(session["artifacts_loaded"]) or "-",

@@ -26,11 +26,12 @@ from faber_ledger.ledger.event_types import is_foldable
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.projections.fold import fold, session_history
-from faber_ledger.projections.history import SessionSummary, summarize_sessions
+from faber_ledger.projections.history import ABANDONED, SessionSummary, machines_of, summarize_sessions
 from faber_ledger.runs import progress
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.progress import text_of, text_of_value
 from faber_ledger.runs.run import Run, is_name
+from faber_ledger.runs.seen import hostname
 from faber_ledger.runs.settings import Settings
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ MIN_PART = 300  # units: less of a part says nothing
 LONGEST_LINE, LONGEST_VALUE = 500, 300
 NEWEST_SESSIONS = 5
 DECISION = "decision"  # the kind of a note
+ASKED = ("", "pending", "requested")  # statuses of an approval that nobody has decided on: the position says it
 OF_QUESTION = ("prompt", "request_id", "type", "requested_at", "notification_sent")  # of these the position tells
 
 
@@ -102,8 +104,13 @@ def _left_out(names: list[str], command: str) -> str:
 def _lacking(name: str, sources: Sources) -> str:
     """Return a part without content, and the command that has it, if there is one."""
     work_id, count = sources["context"]["work_id"], sources["known"]["events"]
+    others = [one for one in dict.fromkeys(machines_of(sources["known"]["sessions"])) if one != hostname()]
+    machines = "" if sources["context"]["events"] else list_in_line(others)
+    if name == "decisions" and machines:
+        return f"decisions (FABER's own events, if there are any, stayed on {machines})"
     if name == "events" and count:
-        return f"events of FABER's tools (`faber-ledger log {sources['context']['run_id']}` has the ledger's {count})"
+        log = f"`faber-ledger log {sources['context']['run_id']}` has the ledger's {count}"
+        return f"events of FABER's tools ({log}{f'; others, if any, stayed on {machines}' if machines else ''})"
     is_known = name == "issue" and work_id is not None and is_name(work_id)
     return f"{name} (no program is mapped, or it failed: run `{FETCH} {work_id}`)" if is_known else name
 
@@ -146,7 +153,8 @@ def _open_questions(sources: Sources) -> Iterator[str]:
     request = context["feedback_request"] or {}
     if request and f": {one_line(request.get('prompt'), LONGEST_LINE)}\n" not in position["text"]:
         yield _block("The whole question to the user:", request.get("prompt"))
-    if more := {name: value for name, value in request.items() if name not in OF_QUESTION}:
+    said = (*OF_QUESTION, *progress.ANSWERS) if progress.answer_of(state) else OF_QUESTION
+    if more := {name: value for name, value in request.items() if name not in said}:
         yield _block("With the question:", more)
     instructions = state.get("additional_instructions")
     if instructions and f": {one_line(instructions, LONGEST_LINE)}\n" not in position["text"]:
@@ -155,8 +163,8 @@ def _open_questions(sources: Sources) -> Iterator[str]:
         if f": {one_line(message, LONGEST_LINE)}\n" not in position["text"]:
             yield _block(f"The whole error{f' ({place})' if place else ''}:", message)
     errors = [event for event in context["events"] if event["type"].endswith("_error")]
-    said = [one_line(message, LONGEST_LINE) for _, message in progress.newest_errors(state)]
-    if errors and one_line(words_of_event(errors[-1]) or "", LONGEST_LINE) not in said:
+    messages = [one_line(message, LONGEST_LINE) for _, message in progress.newest_errors(state)]
+    if errors and one_line(words_of_event(errors[-1]) or "", LONGEST_LINE) not in messages:
         newest = _event_block(errors[-1]).removeprefix("- ").replace("\n> ", " ")
         yield _line(f"Last error among the events: {newest}")
 
@@ -177,13 +185,14 @@ def _decisions(sources: Sources) -> Iterator[str]:
     timed += [(note["at"], _note_block(note)) for note in sources["known"]["notes"] if note["kind"] == DECISION]
     approvals = state.get("approvals")
     for one in [one for one in (approvals if isinstance(approvals, list) else []) if isinstance(one, dict)]:
-        status = text_of_value(one.get("status") or one.get("decision")) or "asked for"
-        label = f"approval, {'given' if progress.is_granted(one) else status}"
-        timed.append(_answered(one, label, progress.words_of_approval(one)))
-    question = state.get("feedback_request")
-    if isinstance(question, dict) and (answer := next(filter(None, map(question.get, progress.ANSWERS)), None)):
+        status = text_of_value(one.get("status") or one.get("decision"))
+        if (is_given := progress.is_granted(one)) or status not in ASKED:
+            label = f"approval, {'given' if is_given else status}"
+            timed.append(_answered(one, label, progress.words_of_approval(one)))
+    if answer := progress.answer_of(state):
+        question = state["feedback_request"]
         who = text_of_value(question.get("answered_by"))
-        answered = f"{text_of_value(question.get('prompt'))} - {text_of_value(answer)}{f' ({who})' if who else ''}"
+        answered = f"{text_of_value(question.get('prompt'))} - {answer}{f' ({who})' if who else ''}"
         timed.append(_answered(question, "the user's answer", answered))
     yield from _by_time([*timed, *[(event.get("timestamp"), _event_block(event)) for event in events]])
 
@@ -218,6 +227,8 @@ def _summaries(sources: Sources) -> Iterator[str]:
         timed.append((summary["timestamp"], _block(_head_of_summary(summary), done or "nothing noted")))
     for session in reversed(known["sessions"][-NEWEST_SESSIONS:]):
         ended = f"ended {session['ended_at']} ({session['end_reason'] or 'unknown'})" if session["ended_at"] else "open"
+        if session["end_reason"] == ABANDONED:
+            ended = "whose end never came"
         completed = ", ".join(session["newly_completed"]) or "no phase"
         machine = session["hostname"] or "unknown"
         line = _line(f"[{session['started_at']}] session on {machine}, {ended}: completed {completed}")
@@ -352,7 +363,7 @@ def read_known(run: Run, elsewhere: Elsewhere | None, client: str | None, warn: 
         with read_log(run, warn) as log:
             blocks = fold(log.stream())
             sessions = list(summarize_sessions(blocks))
-            broken = describe_break(log, client, *start_before(log, client))
+            broken = describe_break(run.root, log, client, *start_before(log, client))
             keeper = None if Settings(run, os.environ).summaries else run
             return {
                 "events": log.count_events(),

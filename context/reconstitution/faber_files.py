@@ -40,7 +40,7 @@ NEWEST_EVENTS = 20
 MAX_EVENTS = 2000  # that are read to be compared; of more, the newest
 MAX_EVENT_BYTES = 16 * 1024 * 1024
 KEY_TYPES = ("phase_complete", "step_error", "decision_point", "approval_granted")
-DECISION_TYPES = ("decision_point", "approval_request", "approval_granted", "approval_denied")
+DECISION_TYPES = ("decision_point", "approval_granted", "approval_denied")
 MAX_SUMMARIES = 200
 FOR_BUILD = ("accomplished", "decisions", "files_changed", "remaining_phases")
 

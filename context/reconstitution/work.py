@@ -7,11 +7,13 @@ from typing import Any
 from faber_ledger.runs.git import default_ref
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.layouts import find_run
-from faber_ledger.runs.progress import branch_name
+from faber_ledger.runs.progress import branch_name, value_at
 from faber_ledger.runs.run import Run
 
 Start = tuple[str, str | None]  # the commit and the branch on which a session began; None if that is not known
 COMMIT = re.compile(r"[0-9a-f]{7,64}")
+SHORT = 7  # digits of a commit's id, at least: sessions record as many as the repository needs
+MAX_LISTED = 50
 SETTINGS = ["--no-pager", "--literal-pathspecs", "-c", "core.quotePath=false", "-c", "log.follow=false"]
 LOG = ["log", "-50", "--no-walk", "--format=%x00%h %s", "--name-only", "--relative", "--full-diff"]
 PLAIN = ["--no-color", "--no-show-signature", "--no-ext-diff", "--no-textconv"]
@@ -21,14 +23,15 @@ LIST = ["rev-list", "-200", "--no-merges", "--topo-order"]
 def find_work(run: Run, state: dict[str, Any], starts: list[Start]) -> dict[str, list[str]]:
     """Return a run's `commits`, newest first, the `files` that they changed, and the ids of those that are `missing`.
 
-    Sessions record the commit at their start: the first is what the work began from. The commits that changed the
-    run's files are its own, or the one that they were squashed into; those between them are, too, on both sides of a
-    merge, but not what the default branch has gained since. Where a merge brought the branch, all of its second side
-    is the run's, and nothing of other branches. Commits of the run's files alone are left out.
+    Sessions record the commit at their start: the first is what the work began from; and the state may list commits.
+    The commits that changed the run's files are its own, or the one that they were squashed into; those between them
+    are, too, on both sides of a merge, but not what the default branch has gained since. Where a merge brought the
+    branch, all of its second side is the run's, and nothing of other branches. Commits of the run's files alone are
+    left out.
     """
     named = branch_name(state)
     ids = [commit for at, (commit, branch) in enumerate(starts) if at == 0 or branch in (None, named or branch)]
-    base, *tips = dict.fromkeys(ids) if ids else [""]
+    base, *tips = {commit[:SHORT]: commit for commit in (*(ids or [""]), *_listed(state))}.values()
     asked = "".join([f"{commit}^{{commit}}\n" for commit in (base, *tips)]).encode()
     answer = GitQuery(["cat-file", "--batch-check"], run.root, content=asked).answer() or ""
     is_here = [line.split()[1:2] == ["commit"] for line in answer.split("\n")]
@@ -46,7 +49,14 @@ def find_work(run: Run, state: dict[str, Any], starts: list[Start]) -> dict[str,
         found += _list(run.root, "--first-parent", *here, f"^{base}" if is_here[0] else "--no-walk")
     changed = _changed_files(run.root, found)
     files = sorted({file for of_commit in changed.values() for file in of_commit})
-    return {"commits": list(changed), "files": files, "missing": [tip for tip in tips if tip not in here]}
+    return {"commits": list(changed), "files": files, "missing": [tip[:SHORT] for tip in tips if tip not in here]}
+
+
+def _listed(state: dict[str, Any]) -> list[str]:
+    """Return the commits that FABER's own tools have listed in a run's state."""
+    commits = value_at(state, "artifacts.commits")
+    listed = commits[-MAX_LISTED:] if isinstance(commits, list) else []
+    return [one for one in listed if isinstance(one, str) and COMMIT.fullmatch(one)]
 
 
 def _commits_brought(root: str, commits: list[str]) -> list[str]:

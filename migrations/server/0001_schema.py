@@ -12,5 +12,5 @@ down_revision = None
 
 def upgrade() -> None:
     """Make everything in the schema `faber_ledger`, which is there and empty."""
-    steps = ("roles", "tables", "functions", "questions", "words", "search", "fleet", "rights", "owners")
+    steps = ("roles", "tables", "functions", "member_calls", "words", "search", "fleet", "rights", "owners")
     run_steps(op.get_bind(), [f"0001/{step}" for step in steps])

@@ -91,6 +91,7 @@ CALLS: dict[str, list[list[str]]] = {
     "db rebind": [["writer", "somebody", *NO_SERVER]],
     "db restore": [["EVENT", *NO_SERVER]],
     "db purge": [["EVENT", *NO_SERVER]],
+    "db serve": [["--port", "1"]],  # it would go on until it is ended
     "team join": [NO_SERVER[1:]],
 }
 LAYERS = ("texts", "states", "envelopes")

@@ -64,6 +64,19 @@ def test_the_projects_file_alone_makes_nobody_send_or_fetch(laptop: Project) -> 
     assert "init --carry refs` lets this clone send" in laptop.faber("init", "--git-only").stderr
 
 
+def test_status_says_how_a_ledger_comes_that_is_not_here(laptop: Project) -> None:
+    carry_refs(laptop)
+    laptop.commit("refs")
+    laptop.git("push", "--quiet", "origin", "feat/258")
+    desk = laptop.clone(laptop.root.parent / "desk", "desk")
+    said = desk.said("status")
+    assert "\nLedger: not here; `faber-ledger init --carry refs --fetch` fetches it, if it was sent\n" in said
+    assert "Git ref:" not in said
+    desk.git("remote", "set-url", "origin", str(laptop.root.parent / "remote.git"))
+    carry_refs(desk)
+    assert "\nLedger: not here; `faber-ledger sync` fetches it, if it was sent\n" in desk.said("status")
+
+
 def test_what_is_run_after_a_remote_was_renamed_works(laptop: Project) -> None:
     carry_refs(laptop)
     laptop.git("remote", "rename", "origin", "up")
@@ -114,8 +127,12 @@ def test_where_git_ignores_states_nothing_of_ours_is_left_in_git(laptop: Project
 
 @pytest.mark.parametrize(("answer", "carry"), [("y", "refs"), ("n", "tree")])
 def test_it_asks_once_on_a_terminal_and_says_who_can_read(laptop: Project, answer: str, carry: str) -> None:
+    laptop.write(".gitignore", "ledger.json\n")
     shown, code = laptop.on_terminal("init", "--git-only", answers=[answer])
     assert code == 0
+    before, _, after = shown.partition("Send the ledgers of this clone to origin")
+    assert "note: git ignores .fractary/faber/ledger.json: " in before  # which bears on the answer
+    assert "note: git ignores " not in after
     assert "Everybody who can read origin can then read what is" in shown
     assert "Send the ledgers of this clone to origin" in shown
     assert settings(laptop)["carry"] == carry
@@ -234,7 +251,6 @@ def test_a_project_that_ignores_states_switches_back(laptop: Project) -> None:
     carry_refs(laptop)
     done = laptop.faber("init", "--git-only", "--carry", "tree")
     assert done.returncode == 0, done.stderr
-    assert "note: git ignores state.json: only the ledger travels" in done.stderr
     assert laptop.faber("init", "--git-only").returncode == 0  # a colleague's
     laptop.git("add", "--all")
     assert LEDGER in laptop.git("ls-files")
@@ -341,7 +357,7 @@ def test_status_of_a_clone_without_a_run_asks_the_remote(desktop: Project) -> No
     assert "init --fetch" not in said
     (desktop.root.parent / "remote.git").rename(desktop.root.parent / "away.git")
     done = desktop.faber("status")
-    assert (done.returncode, "this clone has no run, and origin was not asked: " in done.stderr) == (10, True)
+    assert (done.returncode, "this clone has no run, and origin could not be asked: " in done.stderr) == (10, True)
 
 
 def test_the_first_start_of_a_clone_names_the_option_once(desktop: Project) -> None:

@@ -89,7 +89,8 @@ def test_the_next_start_counts_redactions_from_elsewhere_and_names_who(pair: Pai
         f"until 30 days from now `faber-ledger redact --undo {pair.note} --run-id {pair.ann.run_id}` restores it"
         in line
     )
-    assert writer[:8] in line
+    assert f"redacted elsewhere, by clone {writer};" in line
+    assert "event_redacted" in pair.ann.said("log", "--machine", writer)  # as it is printed
     assert "redacted elsewhere" not in pair.ann.faber("doctor").stdout.partition("ledger.set_aside")[0]
     assert "redacted events" not in start_line(pair.ann)
     assert SAID not in shown(pair.ann)
@@ -98,6 +99,21 @@ def test_the_next_start_counts_redactions_from_elsewhere_and_names_who(pair: Pai
     assert files_with(pair.ann.root, SAID) == [str(aside.relative_to(pair.ann.root))]
     assert pair.ann.faber("verify").returncode == 0
     pair.ann.assert_projected()
+
+
+def test_a_redactor_is_named_by_his_session_in_another_run(pair: Pair) -> None:
+    pair.bob.start_run("9", "--run-id", "other", "--yes")
+    pair.bob.deliver(START, client="bobs")
+    pair.bob.commit("Work")
+    pull(pair.ann, pair.bob)
+    pair.ann.said("log", "other")
+    pair.bob.redact(pair.note, "--run-id", pair.bob.run_id)
+    pair.bob.commit("Work", "--allow-empty")
+    pull(pair.ann, pair.bob)
+    pair.ann.deliver(START)
+    assert "1 event was redacted elsewhere, by desktop; until" in pair.ann.said("status")
+    (redaction,) = [one["id"] for one in pair.ann.events if one["event"]["type"] == "event_redacted"]
+    assert f"its payload was redacted on desktop, by event {redaction}\n" in pair.ann.said("show", pair.note)
 
 
 def test_set_aside_copies_stay_30_days_after_being_named(pair: Pair) -> None:

@@ -21,9 +21,9 @@ from support.command import COMMAND, run_command
 from faber_ledger.runs.git_query import FOREIGN, GIVEN_SETTINGS
 
 SHORT = """
-from faber_ledger.cli.commands import sync
 from faber_ledger.cli.entry import main
-sync.BACKGROUND_SECONDS = 1
+from faber_ledger.cli.sync import background
+background.SECONDS = 1
 main()
 """
 ENDED = """
@@ -370,3 +370,4 @@ def test_a_new_password_in_the_url_is_no_other_url(one: CarriedClone) -> None:
     assert "agreed to" not in one.sync(code=13).stderr
     one.git("remote", "rename", "origin", "upstream")
     assert "git knows no remote origin here any more" in one.sync(code=13).stderr
+    assert "any more): run `faber-ledger init --carry refs --remote NAME`" in one.faber("status").stdout

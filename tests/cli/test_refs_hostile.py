@@ -14,6 +14,8 @@ from support.clones import RUN
 from support.folders import make_folder
 from support.project import usual_state
 
+from faber_ledger.projections.fold import NAMES
+
 LIMITED = """
 from faber_ledger.cli.entry import main
 from faber_ledger.cli.sync import refs
@@ -258,6 +260,8 @@ STATES: dict[str, bytes] = {
     "other run": json.dumps(usual_state(RUN)).encode(),
     "up": json.dumps({**usual_state("../../up")}).encode(),
     "not text": b"\xff\xfe",
+    "bare": b'{"status": "completed"}',
+    "status": json.dumps({**usual_state(SHOP), "status": "weird"}).encode(),
     "time": json.dumps({**usual_state(SHOP), "updated_at": {"a": 1}}).encode(),
     "long": json.dumps({**usual_state(SHOP), "a": "a b " * (1 << 20)}).encode(),
 }
@@ -274,6 +278,18 @@ def test_a_bad_state_writes_nothing_elsewhere(one: CarriedClone, name: str) -> N
     assert (done.returncode, state["run_id"]) == (0, SHOP)
     assert ("state.json is made of the log" in done.stderr) == (name != "time")
     assert two.log_of(SHOP) == one.origin.ids(SHOP)
+
+
+@pytest.mark.parametrize("name", [name for name in STATES if name not in ("other run", "time")])
+def test_a_bad_state_at_the_remote_is_replaced_by_ours(one: CarriedClone, name: str) -> None:
+    one.sync()
+    bad = STATES[name].replace(SHOP.encode(), RUN.encode())
+    one.origin.put({"ledger.db": one.origin.content("ledger.db"), "state.json": bad})
+    before = {name: value for name, value in one.state.items() if name not in NAMES}
+    one.work("second")
+    one.sync()
+    assert {key: one.state.get(key) for key in before} == before
+    assert {key: json.loads(one.origin.content("state.json")).get(key) for key in before} == before
 
 
 @pytest.mark.parametrize("name", ["state.json", "metadata.json", "ledger.db"])

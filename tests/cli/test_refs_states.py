@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.carried import CarriedClone, agree, wait_until
+from support.carried import CarriedClone, agree, path_with_script, wait_until
 from support.clones import RUN
 
 LATER, LATEST = "2027-01-01T00:00:00Z", "2027-02-01T00:00:00Z"
@@ -447,24 +447,42 @@ def test_a_file_that_cannot_be_sent_is_said(one: CarriedClone, name: str) -> Non
     one.faber("note", "sent")
     (one.state_path.parent / file).write_text(content)
     assert f"{RUN}: its {file} is not sent: {why}" in one.sync().stderr
+    if name == "long":
+        assert f"; its {file} is not sent: {why}" in one.faber("status").stdout
     assert one.origin.ids(RUN) == one.log_of(RUN)
     assert before is None or one.origin.content(file) == before
 
 
 @pytest.mark.parametrize("changes", [False, True])
 def test_a_secret_here_stays_where_the_ref_has_its_mask(one: CarriedClone, changes: bool) -> None:
-    secrets = {"hook": "https://user:Zx81mnopqr@example.com/a", "list": [{"api_token": "ghp_" + "a1B2" * 9}]}
+    tokens = [{"name": name, "api_token": f"ghp_{'a1B2' * 8}{name}"} for name in ("abcd", "efgh")]
+    secrets = {"hook": "https://user:Zx81mnopqr@example.com/a", "list": tokens}
     one.change(**secrets, updated_at=LATER)
     one.sync()
     two = bring(one)
     assert "Zx81" not in json.dumps(two.state)
-    two.change(other="new", updated_at=LATEST)
+    two.change(other="new", list=[{"name": "between"}, *two.state["list"]], updated_at=LATEST)
     two.sync()
     if changes:
         one.change(mine="new")
     one.sync()
+    secrets["list"] = [{"name": "between"}, *tokens]
     assert {name: one.state[name] for name in ("other", *secrets)} == {"other": "new", **secrets}
     one.sync()
     two.sync()
     assert "Zx81" not in json.dumps(two.state)
     assert two.state["other"] == "new"
+
+
+def test_a_state_that_is_written_meanwhile_is_merged_later(one: CarriedClone) -> None:
+    two = bring(one)
+    two.change(theirs="kept", updated_at=LATER)
+    two.sync()
+    one.change(mine=1, updated_at=LATEST)
+    edit = f"""sed -i 's/"mine": \\([0-9]*\\)/"mine": \\11/' {one.state_path}"""  # one digit more
+    for _ in range(2):
+        one.sync(path=path_with_script(one, "cat-file", edit, times=9))
+    one.sync()
+    two.sync()
+    for state in (at_origin(one), one.state, two.state):
+        assert (state["theirs"], state["mine"] > 1) == ("kept", True)

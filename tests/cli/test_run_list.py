@@ -146,7 +146,7 @@ def test_filters_of_state_and_time(many: Project, options: list[str], found: lis
     assert many.faber("run", "list", "--stale", "soon").returncode == 2
 
 
-def test_a_client_here_is_working_idle_or_not_known(tmp_path: Path) -> None:
+def test_a_client_here_is_working_idle_or_gone(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "project")
     talk = tmp_path / "d728d1ee-fc6f-4389-bb53-b19ace886fe5.jsonl"  # the name that its client gives it
     talk.write_text("")
@@ -163,5 +163,7 @@ def test_a_client_here_is_working_idle_or_not_known(tmp_path: Path) -> None:
     gone.wait()
     assert shown(str(os.getpid()), 0) == ("open", "working")
     assert shown(str(os.getpid()), 400) == ("open", "idle")
-    assert shown(str(gone.pid), 0) == ("open", "idle")
+    assert shown(str(gone.pid), 0) == ("open", None)
+    assert " in all), its client is gone, last heard just now\n" in project.said("status")
+    assert shown(str(gone.pid), 400) == ("open", None)
     assert shown(str(os.getpid()), 0, FABER_LEDGER_HOSTNAME="elsewhere") == ("open", None)

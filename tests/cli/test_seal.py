@@ -54,8 +54,8 @@ def test_a_seal_stages_the_runs_files_and_nothing_else(one: Clone) -> None:
     (one.root / FOLDER / "metadata.json").write_text("{}\n")
     (one.root / FOLDER / "notes.txt").write_text("x\n")
     output = one.faber("seal").stdout
-    files = [LEDGER, STATE, f"{FOLDER}/metadata.json"]
-    assert output == f"{RUN}: {len(one.ids())} events; staged {', '.join(files)}\n"
+    files = "ledger.db, state.json and metadata.json"
+    assert output == f"{RUN}: {len(one.ids())} events; staged {files} in {FOLDER}\n"
     assert staged(one) == sorted([LEDGER, STATE, f"{FOLDER}/metadata.json"])
 
 
@@ -106,7 +106,7 @@ def test_a_seal_of_all_runs_has_a_line_for_each(one: Clone) -> None:
     one.faber("run", "start", "--work-id", "9", "--run-id", "second", "--yes")
     lines = one.faber("seal", "--all").stdout.splitlines()
     assert len(lines) == 2
-    assert any(line.startswith("second: 2 events; staged .fractary/runs/second/ledger.db, ") for line in lines)
+    assert any(line.startswith("second: 2 events; staged ledger.db, ") for line in lines)
     data = json.loads(one.faber("seal", "--all", "--json").stdout)["data"]
     assert all(len(run["staged"]) >= 2 for run in data["runs"])
 
@@ -129,7 +129,7 @@ def test_a_seal_begins_a_ledger_for_this_clones_run(one: Clone) -> None:
     folder.mkdir()
     (folder / "state.json").write_text(json.dumps(usual_state("by-a-tool")))
     (one.root / ACTIVE).write_text("by-a-tool\n")
-    assert one.faber("seal").stdout.startswith("by-a-tool: 1 event; staged .fractary/runs/by-a-tool/ledger.db, ")
+    assert one.faber("seal").stdout.startswith("by-a-tool: 1 event; staged ledger.db")
     assert types_in(folder / "ledger.db") == ["run_adopted"]
 
 

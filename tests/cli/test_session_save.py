@@ -137,6 +137,12 @@ def test_no_phase_and_no_artifact_are_valid(tmp_path: Path) -> None:
     assert ended["started_at"] == ended["ended_at"]
 
 
+def test_one_phase_alone_is_shown_as_running(project: Project) -> None:
+    running = {"status": "in_progress"}
+    project.change_state(phases={"frame": {"status": "completed"}, "architect": running, "build": running})
+    assert "  Phases completed: frame, build (partial)\n" in save(project).stdout
+
+
 def test_only_the_two_blocks_change_and_the_file_is_indented_by_two(project: Project) -> None:
     before, active, protocol = project.state, project.active_path.read_bytes(), project.git("status", "--porcelain")
     save(project)

@@ -79,7 +79,7 @@ def test_a_session_is_found_by_id_suffix_or_client_id(sample: Project) -> None:
         assert data["session"]["hostname"] == "dev-machine-1"
         assert [recorded["seq"] for recorded in data["events"]] == [3, 4, 5, 6, 7, 8, 10]
         assert data["clients"] == [CLIENT]
-    assert "newly completed: frame, architect" in sample.faber("show", "abc123").stdout
+    assert "  frame, architect  workflow-state\n" in sample.faber("show", "abc123").stdout
 
 
 def test_an_ambiguous_name_is_refused_with_all_its_meanings(sample: Project) -> None:
@@ -152,3 +152,6 @@ def test_the_content_of_another_clones_load_is_said_to_be_there(project: Project
 def test_an_event_names_the_machine_of_its_clone(project: Project) -> None:
     project.deliver("SessionStart.startup.print")
     assert f", on {project.hostname}" in project.faber("show", "1").stdout
+    for start in [one["id"] for one in project.events if one["event"]["type"] == "session_started"]:
+        project.redact(start)
+    assert ", on this machine\n" in project.said("show", "1")  # and not on `[redacted]`

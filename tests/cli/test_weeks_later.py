@@ -30,7 +30,7 @@ PHASES = ("frame", "architect", "build", "evaluate", "release")
 def colleague(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """Work on the run on two machines, finish and squash it, and go on without it; return the colleague's clone."""
     folder = tmp_path_factory.mktemp("weeks-later")
-    artifacts = {"branch_name": BRANCH, "pr_url": PULL, "spec_path": "specs/258.md"}
+    artifacts: dict[str, Any] = {"branch_name": BRANCH, "pr_url": PULL, "spec_path": "specs/258.md"}
     laptop = Project.made(folder / "project", {**usual_state(), "artifacts": artifacts})
     laptop.hostname = "laptop"
     laptop.write(f".fractary/runs/{RUN}/metadata.json", json.dumps({"run_id": RUN}))
@@ -44,7 +44,7 @@ def colleague(tmp_path_factory: pytest.TempPathFactory) -> Project:
         if path:
             at.commit_file(path, "print()\n", f"Write {path}")
         at.deliver("SessionEnd.other.print", client=f"client-{number}")
-    laptop.write("specs/258.md", "# Shared lists\n\nTwo phones show one list.\n")
+    laptop.commit_file("specs/258.md", "# Shared lists\n\nTwo phones show one list.\n", "Specify")
     for count, event in enumerate(EVENTS, 1):
         dated = {"event_id": count, "timestamp": f"2026-01-06T1{count}:00:00Z", **event}
         laptop.write(f".fractary/runs/{RUN}/events/{count:03d}-{event['type']}.json", json.dumps(dated))
@@ -54,7 +54,10 @@ def colleague(tmp_path_factory: pytest.TempPathFactory) -> Project:
         ["later: paging of long lists"],
     ):
         assert laptop.faber("note", "add", *note).returncode == 0
-    laptop.change_state(phases={phase: {"status": "completed"} for phase in PHASES}, current_phase="release")
+    artifacts["commits"] = laptop.git("log", "--format=%H", "--reverse", "main..HEAD").split()  # FABER's own list
+    laptop.change_state(
+        artifacts=artifacts, phases={phase: {"status": "completed"} for phase in PHASES}, current_phase="release"
+    )
     assert laptop.faber("run", "finish").returncode == 0
     laptop.commit("Finish")
     laptop.git("switch", "--quiet", "main")
@@ -110,6 +113,12 @@ def test_each_question_is_answered_by_one_command(
     assert colleague.git("status", "--short") == ""  # a look changes nothing
 
 
+def test_commits_that_are_gone_are_each_named_once(colleague: Project) -> None:
+    (line,) = [line for line in colleague.said(*BY_ITEM, "--only", "branch").split("\n") if "not in this" in line]
+    gone = [one[:7] for one in colleague.state["artifacts"]["commits"]]
+    assert line == f"- Commits not in this clone (squashed or deleted): {', '.join(gone)}"
+
+
 def test_the_whole_answer_has_no_warning_of_what_is_over(colleague: Project) -> None:
     done = colleague.faber(*BY_ITEM)
     assert (done.returncode, done.stderr) == (0, "")
@@ -119,6 +128,11 @@ def test_the_whole_answer_has_no_warning_of_what_is_over(colleague: Project) -> 
     assert "at each start of a session" not in done.stdout
     assert "ask where it is" not in done.stdout
     assert "not found locally" not in done.stdout
+
+
+def test_a_finished_run_is_in_no_phase(colleague: Project) -> None:
+    said = colleague.said("status", "--work-id", "258")
+    assert "\nStatus: completed\nPhases completed: frame, " in said
 
 
 def test_a_second_run_of_the_work_item_names_the_first(colleague: Project, tmp_path: Path) -> None:

@@ -206,7 +206,7 @@ def test_nothing_is_recorded_that_a_small_packet_does_not_name(project: Project,
     recorded = project.of_type("artifact_loaded")
     for event in recorded:
         name = event["artifact_id"]
-        way = ": the rest of " if name == "workflow-state" else words[event["given"]]
+        way = ": .fractary/" if name == "workflow-state" else words[event["given"]]
         assert re.search(rf"{name}(?: \(required\))?{re.escape(way)}", contents), (name, contents)
     assert units(contents) <= budget
     assert recorded or budget == 1_000
@@ -246,7 +246,7 @@ def test_finished_steps_are_counted_and_the_state_is_an_outline(project: Project
     project.change_state(phases=[frame, {"phase_name": "build", "status": "in_progress"}])
     text = packet(project)
     assert '"frame":{"status":"completed"}' in text
-    assert "state.json (what stands above and what other phases did is left out). Read the file before you " in text
+    assert "state.json, without what stands above and what other phases did. Read the file before you " in text
     assert project.of_type("artifact_loaded")[0]["given"] == "outline"
 
 

@@ -48,7 +48,7 @@ def test_minimal_gives_position_and_state_alone(project: Project) -> None:
     done = project.faber("session-load", "--minimal")
     assert (done.returncode, done.stderr) == (0, "")
     assert (sections(done.stdout), done.stdout.endswith(TASKS)) == ([], True)
-    assert "\nworkflow-state: the rest of " in done.stdout
+    assert "\nworkflow-state: .fractary/" in done.stdout
     assert "\nPhase: build\n" in done.stdout
     assert ids(project.state["context_metadata"]["artifacts_in_context"]) == ["workflow-state"]
     assert TASKS not in project.faber("session-load").stdout

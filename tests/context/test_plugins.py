@@ -139,6 +139,7 @@ def test_a_variable_that_a_projects_settings_set_leads_nowhere_new(
     assert answer.startswith("# FABER run ")
     assert "Private." not in answer
     assert [one["error"] for one in project.of_type("artifact_failed")] == [f"File not found: {PROTOCOL}"]
+    assert project.said("log", "--type", "artifact_failed").count(PROTOCOL) == 1
 
 
 def test_the_clients_own_variables_are_followed_to_its_plugins_alone(project: Project) -> None:

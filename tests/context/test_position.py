@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from itertools import count
@@ -302,6 +303,11 @@ def test_a_pending_question_is_asked_before_the_run_goes_on(project: Project) ->
     question = "Question to the user (fb-1, approval): Approve the design?\nPossible answers: yes; no\n"
     place = "Phase: build\nStep: implement\nGo on at: architect:refine-spec\nWhat to do then: Critically review"
     assert question + place in said
+    project.change_state(feedback_request={**request, "response": "yes"})
+    said = position_in(project)
+    assert "Status: awaiting_feedback (the question below is answered)\n" in said
+    assert "Approve the design?\nThe user's answer: yes\nPhase: build\n" in said
+    assert json.loads(project.said("run", "list", "--json"))["data"][0]["waits_for"] is None
     project.change_state(feedback_request=None)
     assert "Phase: build\nStep: implement\nWhat to do then: Implement" in position_in(
         project
@@ -405,17 +411,28 @@ def test_a_long_note_goes_on_below_the_position(project: Project) -> None:
 
 def test_the_next_conversation_hears_of_a_broken_session_at_each_start(project: Project) -> None:
     said = (
-        "\nThe session before this conversation broke off, or is at work: unless the user says that it is over, ask"
-        " before you change anything. `git status` and `git log` show what it left.\n"
+        "\nThe session before this conversation broke off, or is still at work: first ask the user whether it is over,"
+        " unless the user has said so. `git status` and `git log` show what it left.\n"
     )
-    first = [project.deliver(STARTUP, client="one"), project.deliver(STARTUP, client="one")]
+    alive = {"client": "one", "pid": str(os.getpid())}
+    first = [project.deliver(STARTUP, **alive), project.deliver(STARTUP, **alive)]
     assert [said in (answer.packet or "") for answer in first] == [False, False]
-    project.deliver("PreCompact.auto.print", client="one")
-    project.deliver("SessionStart.compact.print", client="one")
+    project.deliver("PreCompact.auto.print", **alive)
+    project.deliver("SessionStart.compact.print", **alive)
     for source in ("startup.print", "resume.interactive"):
         assert said in (project.deliver(f"SessionStart.{source}", client="two").packet or "")
     project.deliver("SessionEnd.prompt_input_exit.interactive", client="two")
     assert said not in (project.deliver(STARTUP, client="three").packet or "")
+
+
+@pytest.mark.parametrize("machine", ["dev-machine-1", "container"])
+def test_a_session_whose_process_is_gone_here_broke_off(project: Project, machine: str) -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    project.deliver(STARTUP, client="one", pid=str(gone.pid), env={"FABER_LEDGER_HOSTNAME": machine})
+    packet = project.deliver(STARTUP, client="two").packet or ""
+    assert ("conversation broke off. `git status` and" in packet) == (machine == project.hostname)
+    assert ("first ask the user whether it is over" in packet) == (machine != project.hostname)
 
 
 def committed_by_a_fast_clock(root: Path) -> Project:

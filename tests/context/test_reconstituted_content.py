@@ -210,11 +210,18 @@ def test_a_small_budget_says_that_the_positions_rest_has_no_room(project: Projec
     assert "\nNo room for: position (its rest), decisions" in said
 
 
-def test_events_that_only_the_ledger_has_are_said_to_be_there(project: Project) -> None:
+def test_events_that_are_elsewhere_are_said_to_be_there(project: Project, tmp_path: Path) -> None:
     project.deliver("SessionStart.startup.print")
     assert "No events found" not in project.faber("reconstitute").stdout
     (said,) = only(project, "events")
     assert said.startswith(f"There is nothing for: events of FABER's tools (`faber-ledger log {project.run_id}` has")
+    project.write(".gitignore", "events/\n")
+    put_event(project, 1, "decision_point", message="One table")
+    project.commit()
+    colleague = project.clone(tmp_path / "clone", "desktop")
+    nothing = "There is nothing for: decisions (FABER's own events, if there are any, stayed on dev-machine-1)\n"
+    assert colleague.said("reconstitute", "--only", "decisions") == nothing
+    assert "ledger's 9; others, if any, stayed on dev-machine-1)" in only(colleague, "events")[0]
 
 
 def test_a_wrong_part_lists_the_parts(project: Project) -> None:
@@ -395,9 +402,11 @@ def test_a_stop_prints_the_steps_before_it(project: Project) -> None:
 def test_who_approved_and_what_was_answered_are_among_the_decisions(project: Project) -> None:
     approval = {"phase": "release", "approved": True, "approved_by": "maria", "approved_at": "2026-01-07T10:00:00Z"}
     asked = {"request_id": "fr-1", "prompt": "Drop the cache?"}
-    project.change_state(approvals=[approval], feedback_request=asked)
-    (line,) = [line for line in only(project, "decisions") if "maria" in line]
-    assert line == "- [2026-01-07T10:00:00Z] approval, given: release (by maria)"
+    waits = {"phase": "release", "status": "pending", "requested_at": "2026-01-07T09:00:00Z"}
+    project.change_state(approvals=[waits, approval], feedback_request=asked)
+    assert [line for line in only(project, "decisions") if "approval" in line] == [
+        "- [2026-01-07T10:00:00Z] approval, given: release (by maria)"
+    ]
     assert not [line for line in only(project, "decisions") if "Drop the cache" in line]
     project.change_state(feedback_request={**asked, "response": "yes, it lied", "answered_by": "otto"})
     assert [line for line in only(project, "decisions") if "yes, it lied" in line and "otto" in line]

@@ -231,7 +231,7 @@ def test_a_fork_is_a_session_of_its_own(project: Project) -> None:
 def test_every_source_opens_a_session_and_gives_the_context(project: Project, source: str, mode: str) -> None:
     recorded = f"SessionStart.{source}.{mode}"
     text = packet(project.deliver(recorded))
-    assert "\nworkflow-state: the rest of " in text
+    assert "\nworkflow-state: .fractary/" in text
     assert "One step after the other." in text
     assert project.in_context == ["workflow-state", "orchestration-protocol"]
     (start,) = [found for found in project.events if found["event"]["type"] == "session_started"]

@@ -71,3 +71,15 @@ def test_a_password_is_hidden_as_a_whole_word_alone(secret: str) -> None:
     address = Address({"user": "zoe", "host": "db", "password": secret})
     said = address.screen(f"the roles zoe_{secret} and role_zoe are permitted, {secret} ({secret}) '{secret}'.")
     assert said == f"the roles zoe_{secret} and role_zoe are permitted, *** (***) '***'."
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://ann:pw@db/ledger?sslmode=require&sslpassword=x", "postgresql://ann@db/ledger?sslmode=require"),
+        ("postgresql:///ledger?host=/run/pg&sslmode=require", "postgresql:///ledger?host=/run/pg&sslmode=require"),
+        ("postgresql://ann@db:5433/ledger", "postgresql://ann@db:5433/ledger"),
+    ],
+)
+def test_an_invitation_keeps_the_options_that_are_no_secrets(url: str, shown: str) -> None:
+    assert find_address(None, {"FABER_LEDGER_URL": url}, None, PATH).with_options == shown

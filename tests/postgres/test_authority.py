@@ -158,3 +158,23 @@ def test_who_is_expelled_joins_by_no_invitation(two: Two) -> None:
     url = two.team.database.admin_url.set(username=name).render_as_string()
     done = two.fresh.faber("team", "join", url, input=f"{code}\n", stdin=None)
     assert (done.returncode, "no invitation waits" in done.stderr) == (14, True), done.stderr
+
+
+def test_show_and_fleet_name_who_wrote_and_who_brought(two: Two) -> None:
+    both = f"written by {two.ann.role}, brought by {two.ann.role}"
+    assert f"on the server: {both}\n" in two.as_ben("show", two.note).stdout
+    assert json.loads(two.as_ann("show", two.note, "--json").stdout)["data"]["on_server"] == both
+    two.of_ann.deliver("SessionStart.startup.print", client="of-ann")
+    lines = two.of_ben.write("events.jsonl", two.of_ann.said("export", RUN))
+    assert two.of_ben.faber("import", str(lines)).returncode == 0
+    assert two.as_ben("sync").returncode == 0
+    (run,) = json.loads(two.as_ann("fleet", "--json").stdout)["data"]["runs"]
+    assert (run["who"], run["brought_by"]) == (two.ann.role, two.ben.role)
+    started = next(one["id"] for one in two.of_ann.events if one["client"] == "of-ann")
+    assert f"written by {two.ann.role}, brought by {two.ben.role}" in two.as_ann("show", started).stdout
+
+
+def test_show_says_that_the_server_is_away(two: Two) -> None:
+    away = two.of_ann.faber("show", two.note, "--url", "postgresql://ann@127.0.0.1:1/ledger")
+    assert (away.returncode, "the server was not asked: " in away.stderr) == (0, True)
+    assert "on the server" not in away.stdout

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 from support.project import Project
 
@@ -243,6 +244,8 @@ def test_a_project_that_loses_its_last_admin_says_so(project: Project, database:
         done = ask(project, database, login, "db", "expel", ben.role)
         assert (done.returncode, f"{ben.role} is the only admin of this project" in done.stderr) == (1, True)
         assert "hint: make another one with `faber-ledger db admit --admin ROLE`, or add --yes" in done.stderr
+    with database.connect(ben) as connection, pytest.raises(psycopg.errors.RestrictViolation):
+        connection.execute("SELECT faber_ledger.expel(id, session_user::name) FROM faber_ledger.projects()")
     assert ben.role in ask(project, database, ben, "db", "members").stdout
     done = ask(project, database, ben, "db", "expel", ben.role, "--yes", "--json")
     assert done.returncode == 0

@@ -113,7 +113,13 @@ def test_each_run_says_who_works_on_what(project: Project, database: Database, m
         ("note_recorded", "2026-01-05T08:00:00Z"),
         ("session_ended", "2026-01-05T09:00:04Z"),
     ]
-    every: dict[str, Any] = {"project": FIRST, "writers": ["5f" * 16], "is_mine": False, **UNKNOWN}
+    every: dict[str, Any] = {
+        "project": FIRST,
+        "writers": ["5f" * 16],
+        "is_mine": False,
+        "brought_by": member.role,
+        **UNKNOWN,
+    }
     assert found["runs"] == [
         {**every, "agent": None, "machines": ["laptop"], "open_sessions": ["b-1x"]},
         {**every, "agent": None, "machines": [], "open_sessions": []},
@@ -143,7 +149,8 @@ def test_a_state_that_waits_is_first_with_all_that_is_known(
         put_state(database, member, "quiet", json.dumps({**state, **more}))
         lines = project.faber("fleet", env={"FABER_LEDGER_URL": url}).stdout.splitlines()
         assert lines[1].endswith(f" d  {words}")
-        assert lines[1].split()[:8] == ["quiet", "12", "Add", "CSV", "export", "desktop", "build", "feature/12"]
+        assert lines[1].split()[:7] == ["quiet", "12", "Add", "CSV", "export", "desktop", "by"]
+        assert "  build  " in lines[1]
         assert "  #87  " in lines[1]
         assert all(len(line) <= 100 for line in lines)
     for options, runs in (
@@ -204,7 +211,19 @@ def test_the_table_has_a_row_for_each_run(project: Project, database: Database, 
     url = {"FABER_LEDGER_URL": database.url(member)}
     head, busy, *_ = project.faber("fleet", env=url).stdout.splitlines()
     assert head.split("  ")[0] == "run"
-    assert busy.split() == ["busy", "77", "laptop", "architect", "-", "-", busy.split()[-3], "d", "stale"]
+    assert busy.split() == [
+        "busy",
+        "77",
+        "laptop",
+        "by",
+        member.role,
+        "architect",
+        "-",
+        "-",
+        busy.split()[-3],
+        "d",
+        "stale",
+    ]
     assert project.faber("fleet", "--work-id", "none", env=url).stdout.startswith("no run matches:")
     limited = project.faber("fleet", "--limit", "2", env=url).stdout.splitlines()
     assert limited[-1] == "older runs are not shown: --limit N shows more"
@@ -331,12 +350,13 @@ def test_a_command_is_told_once_of_each_change_of_a_state(
         put_state(database, member, "quiet", json.dumps({"status": status, "target": hostile}))
         put_run(database, member, project, "busy")  # which tells who listens
 
-    with watch() as first:
+    with watch() as first, watch("--failed") as second:
         change("failed")
-        next_runs(first)
-        assert first.said() == "quiet|failed|$(touch pwned); \\x1b[31m\n"
-        assert first.said() == "quiet: CMD ended with 3\n"
-    facts = json.loads((tmp_path / "facts").read_text())
+        for one in (first, second):  # each remembers what it has told
+            next_runs(one)
+            assert one.said() == "quiet|failed|$(touch pwned); \\x1b[31m\n"
+            assert one.said() == "quiet: CMD ended with 3\n"
+    facts, _ = json.JSONDecoder().raw_decode((tmp_path / "facts").read_text())
     assert [facts[name] for name in ("run_id", "before", "state", "target")] == ["quiet", "done", "failed", hostile]
     change("in_progress")
     with watch("--failed") as again:  # what changed while nobody watched is no longer wanted

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import json
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support.project import RUN
+from support.carried import is_sending, wait_until
+from support.project import RUN, Project
 
 if TYPE_CHECKING:
-    import subprocess
-
-    from support.project import Project
     from support.team_server import Team
+
+SHORT = """
+from faber_ledger.cli.entry import main
+from faber_ledger.cli.sync import background
+background.SECONDS = 1
+main()
+"""
 
 
 class Newcomer:
@@ -28,9 +35,9 @@ class Newcomer:
         self.url = team.database.admin_url.set(username=name).render_as_string()
         self.passwords = Path(clone.environment()["HOME"]) / ".pgpass"
 
-    def join(self, code: str | None = None) -> subprocess.CompletedProcess[str]:
+    def join(self, *options: str, code: str | None = None) -> subprocess.CompletedProcess[str]:
         given = f"{self.code if code is None else code}\n"
-        return self.clone.faber("team", "join", self.url, input=given, stdin=None)
+        return self.clone.faber("team", "join", self.url, *options, input=given, stdin=None)
 
 
 @pytest.fixture
@@ -63,7 +70,7 @@ def test_an_invitation_leads_to_the_fleet_in_one_command(newcomer: Newcomer, tea
 
 
 def test_a_code_is_good_once_and_for_a_day(newcomer: Newcomer, team: Team) -> None:
-    assert newcomer.join("wrong").returncode == 13
+    assert newcomer.join(code="wrong").returncode == 13
     for until, code in (("now()", 14), ("now() + interval '1 hour'", 0)):
         with team.database.connect() as connection:
             connection.execute(f"UPDATE faber_ledger.invitation SET until = {until}".encode())
@@ -74,9 +81,103 @@ def test_a_code_is_good_once_and_for_a_day(newcomer: Newcomer, team: Team) -> No
     assert newcomer.join().returncode == 13
 
 
-def test_only_who_may_create_roles_invites_and_no_role_twice(newcomer: Newcomer, team: Team) -> None:
+def test_who_has_not_accepted_is_admitted_by_nobody_and_gets_a_new_code(newcomer: Newcomer, team: Team) -> None:
+    first, env = team.clones[0], {"FABER_LEDGER_URL": team.database.admin}
+    done = first.faber("db", "admit", newcomer.name, env=env)
+    assert (done.returncode, "`faber-ledger db invite` makes a new code" in done.stderr) == (14, True), done.stderr
+    again = Newcomer(team, newcomer.clone, newcomer.name)
+    assert newcomer.join().returncode == 13
+    assert again.join().returncode == 0
+    done = first.faber("db", "invite", newcomer.name, env=env)
+    assert (done.returncode, "faber-ledger db admit" in done.stderr) == (14, True), done.stderr
+
+
+def test_only_who_may_create_roles_invites(newcomer: Newcomer, team: Team) -> None:
     first = team.clones[0]
     done = first.faber("db", "invite", "carl", env={"FABER_LEDGER_URL": team.url})
     assert (done.returncode, "permission denied to create role" in done.stderr) == (14, True), done.stderr
-    done = first.faber("db", "invite", newcomer.name, env={"FABER_LEDGER_URL": team.database.admin})
-    assert (done.returncode, "faber-ledger db admit" in done.stderr) == (14, True), done.stderr
+
+
+# From then on each session's end is exchanged
+
+START, END = "SessionStart.startup.print", "SessionEnd.other.print"
+QUIET: dict[str, str | None] = {"CI": None}
+
+
+def end_session(clone: Project, client: str, end: str = END, /, **env: str | None) -> None:
+    """Start a client's session, end it, and wait until no background process is at work."""
+    clone.deliver(START, client=client, env=QUIET)
+    clone.deliver(end, client=client, env=QUIET | env)
+    wait_until(lambda: not is_sending(clone.root))
+
+
+def arrived(team: Team) -> set[str]:
+    return {row["client"] for row in team.rows()}
+
+
+@pytest.mark.parametrize(
+    "way", ["joined", "joined, a compaction", "joined without a URL", "CI", "--no-auto-send", "not joined"]
+)
+def test_after_a_join_the_background_process_exchanges(newcomer: Newcomer, team: Team, way: str) -> None:
+    clone = newcomer.clone
+    assert newcomer.join(*["--no-auto-send"] * (way == "--no-auto-send")).returncode == 0
+    if way in ("joined without a URL", "not joined"):
+        clone = clone.clone(clone.root.parent / "again", clone.hostname)
+    if way == "joined without a URL":
+        assert clone.faber("team", "join").returncode == 0
+    end = "PreCompact.auto.print" if "compaction" in way else END
+    end_session(clone, "of-ben", end, CI="true" if way == "CI" else None)
+    assert ("of-ben" in arrived(team)) == way.startswith("joined")
+    assert ("\nServer: last exchanged at " in clone.said("status")) == way.startswith("joined")
+
+
+@pytest.mark.parametrize("way", ["no password", "another server", "a variable that leads elsewhere"])
+def test_an_exchange_that_fails_is_said_once_a_start(newcomer: Newcomer, team: Team, way: str) -> None:
+    assert newcomer.join().returncode == 0
+    clone, known = newcomer.clone, newcomer.passwords.read_bytes()
+    env: dict[str, str | None] = {}
+    if way == "no password":
+        newcomer.passwords.write_text("")
+    elif way == "another server":
+        env = {"FABER_LEDGER_URL": team.url}
+    else:
+        env = {"PGHOSTADDR": "127.0.0.1"}
+    end_session(clone, "of-ben", **env)
+    why = "no password supplied" if way == "no password" else "not the one that this clone has joined"
+    assert why in clone.said("status")
+    assert "of-ben" not in arrived(team)
+    assert "; not sent: faber-ledger status" in (clone.deliver(START, client="next", env=QUIET).message or "")
+    newcomer.passwords.write_bytes(known)
+    if way == "no password":
+        clone.said("sync", "--all")
+    else:
+        end_session(clone, "last")
+    assert "of-ben" in arrived(team)
+    assert "failed" not in clone.said("status")
+
+
+def test_a_silent_server_is_given_up_after_a_minute(newcomer: Newcomer, team: Team) -> None:
+    assert newcomer.join().returncode == 0
+    command = [sys.executable, "-c", SHORT, "sync", "--background"]
+    environment = newcomer.clone.environment(QUIET)
+    with team.database.connect() as connection:
+        connection.execute("LOCK TABLE faber_ledger.event")
+        done = subprocess.run(
+            command, cwd=newcomer.clone.root, env=environment, check=False, start_new_session=True, timeout=60
+        )
+    assert done.returncode == 13
+    assert "failed (no end within 1 s)" in newcomer.clone.said("status")
+
+
+def test_ledgers_in_git_refs_go_on_beside_the_server(newcomer: Newcomer, team: Team, tmp_path: Path) -> None:
+    clone = newcomer.clone
+    clone.git("init", "--quiet", "--bare", str(tmp_path / "remote.git"))
+    clone.git("remote", "set-url", "origin", str(tmp_path / "remote.git"))
+    assert newcomer.join().returncode == 0
+    clone.said("init", "--git-only", "--carry", "refs", env=QUIET)
+    end_session(clone, "by both")
+    assert "by both" in arrived(team)
+    assert clone.git("ls-remote", "origin", "refs/faber-ledger/*")
+    clone.said("init", "--git-only", "--carry", "tree")
+    end_session(clone, "by the server")
+    assert "by the server" in arrived(team)

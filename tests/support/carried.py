@@ -47,6 +47,18 @@ def wait_until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
+def is_sending(root: Path) -> bool:
+    """Return whether a background process of a clone lives."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            is_ours = (process / "cwd").samefile(root)
+            found.append(is_ours and b"--background" in (process / "cmdline").read_bytes())
+        except OSError:
+            continue  # it has ended
+    return any(found)
+
+
 class Origin:
     """A bare repository, as a host has it."""
 
@@ -202,14 +214,7 @@ class CarriedClone(Clone):
 
     def is_sending(self) -> bool:
         """Return whether a background process of this clone lives."""
-        found = []
-        for process in Path("/proc").glob("[0-9]*"):
-            try:
-                is_ours = (process / "cwd").samefile(self.root)
-                found.append(is_ours and b"--background" in (process / "cmdline").read_bytes())
-            except OSError:
-                continue  # it has ended
-        return any(found)
+        return is_sending(self.root)
 
     def wait_for_sender(self) -> None:
         """Wait until the background process has sent all of the run, and has ended."""

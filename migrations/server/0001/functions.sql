@@ -91,22 +91,32 @@ BEGIN
 END
 $$;
 
--- Let a role see a project.
+-- Let a role see a project; not one whose password is the code of an invitation, which may be in anybody's hands.
 CREATE FUNCTION faber_ledger.admit(wanted text, newcomer name, as_admin boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
 BEGIN
   PERFORM faber_ledger.require_admin(wanted);
+  IF EXISTS (SELECT FROM faber_ledger.invitation JOIN pg_catalog.pg_roles ON oid = role_oid WHERE rolname = newcomer) THEN
+    RAISE object_not_in_prerequisite_state USING MESSAGE = format('%s has not accepted an invitation', newcomer);
+  END IF;
   PERFORM faber_ledger.add_member(wanted, newcomer, as_admin);
 END
 $$;
 
--- Let a login see a project once it accepts; then accept, and learn the projects that this was for.
-CREATE FUNCTION faber_ledger.invite(wanted text, newcomer name, as_admin boolean) RETURNS void
+-- Let a login see a project once it accepts; whether an earlier invitation to it still waited. Then accept, and learn the
+-- projects that this was for.
+CREATE FUNCTION faber_ledger.invite(wanted text, newcomer name, as_admin boolean) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+DECLARE
+  still_waited boolean;
 BEGIN
   PERFORM faber_ledger.require_admin(wanted);
+  DELETE FROM faber_ledger.invitation USING pg_catalog.pg_roles
+    WHERE project = wanted AND oid = role_oid AND rolname = newcomer;
+  still_waited := FOUND;
   INSERT INTO faber_ledger.invitation (project, role_oid, is_admin)
     SELECT wanted, oid, as_admin FROM pg_catalog.pg_roles WHERE rolname = newcomer;
+  RETURN still_waited;
 END
 $$;
 
@@ -127,23 +137,33 @@ BEGIN
 END
 $$;
 
--- Let a role see a project no more; whether it did. A login may always leave.
-CREATE FUNCTION faber_ledger.expel(wanted text, leaver name) RETURNS boolean
+-- Let a role see a project no more; whether it did. A login may always leave. The last admin goes only if `may_be_last`;
+-- of two who expel each other, one waits for the project's lock.
+CREATE FUNCTION faber_ledger.expel(wanted text, leaver name, may_be_last boolean DEFAULT false) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+DECLARE
+  was_admin boolean;
 BEGIN
   IF NOT (leaver = session_user OR faber_ledger.is_project_admin(wanted) OR faber_ledger.is_owner()) THEN
     RAISE insufficient_privilege USING MESSAGE = format('%s is not an admin of this project', session_user);
   END IF;
+  PERFORM FROM faber_ledger.project WHERE id = wanted FOR NO KEY UPDATE;
   DELETE FROM faber_ledger.invitation
     WHERE project = wanted AND role_oid = (SELECT oid FROM pg_catalog.pg_roles WHERE rolname = leaver);
-  DELETE FROM faber_ledger.member WHERE project = wanted AND role = leaver;
-  RETURN FOUND;
+  DELETE FROM faber_ledger.member WHERE project = wanted AND role = leaver RETURNING is_admin INTO was_admin;
+  IF was_admin AND NOT may_be_last AND NOT EXISTS (
+    SELECT FROM faber_ledger.member JOIN pg_catalog.pg_roles ON oid = role_oid AND rolname = role
+    WHERE project = wanted AND is_admin
+  ) THEN
+    RAISE restrict_violation USING MESSAGE = format('%s is the only admin of this project', leaver);
+  END IF;
+  RETURN was_admin IS NOT NULL;
 END
 $$;
 
 -- The event that a stored redaction, or the undo of one, names: what `ledger.redaction.redaction_of` reads, else NULL.
 -- PostgreSQL takes no \u0000 and no half of a pair of surrogates: blanks, which no id and no field has.
-CREATE FUNCTION faber_ledger.redacted_by(own_id text, said text) RETURNS text
+CREATE FUNCTION faber_ledger.redaction_target(own_id text, said text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
 DECLARE
   redaction json;
@@ -175,7 +195,7 @@ DECLARE
   one record;
 BEGIN
   FOR one IN
-    SELECT id, seq, type, faber_ledger.redacted_by(id, payload) AS target FROM faber_ledger.event
+    SELECT id, seq, type, faber_ledger.redaction_target(id, payload) AS target FROM faber_ledger.event
     WHERE project = of_project AND run_id = of_run AND id = ANY (arrived) AND type IN ('event_redacted', 'redaction_undone')
       AND pushed_by = session_user AND faber_ledger.clone_of(of_project, writer) = me
     ORDER BY seq, id

@@ -38,7 +38,7 @@ REVOKE ALL ON TYPE faber_ledger.project, faber_ledger.member, faber_ledger.event
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA faber_ledger FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION faber_ledger.admit(text, name, boolean),
-  faber_ledger.expel(text, name), faber_ledger.projects(), faber_ledger.members(text), faber_ledger.newest_event(text),
+  faber_ledger.expel(text, name, boolean), faber_ledger.projects(), faber_ledger.members(text), faber_ledger.newest_event(text),
   faber_ledger.newest_event(text, text), faber_ledger.has_event(text, bigint, text),
   faber_ledger.runs_with_news(text, bigint, bigint), faber_ledger.count_events(text, text, bigint),
   faber_ledger.events_after(text, text, bigint, bigint, bigint),
@@ -58,5 +58,5 @@ GRANT EXECUTE ON FUNCTION faber_ledger.admit(text, name, boolean),
 GRANT EXECUTE ON FUNCTION faber_ledger.parse_json(text), faber_ledger.words_of(text),
   faber_ledger.event_words(text, text, text), faber_ledger.state_words(text, text), faber_ledger.state_at_a_glance(text),
   faber_ledger.short_members(jsonb, text[]),
-  faber_ledger.redacted_by(text, text)
+  faber_ledger.redaction_target(text, text)
   TO faber_ledger_keeper; -- whose statements call them
