@@ -16,12 +16,12 @@ from faber_ledger.cli.ui.output import say, tell
 from faber_ledger.cli.ui.server import server_address, url_option
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.postgres.address import missing_extra
 from faber_ledger.runs.run import find_root
 
 if TYPE_CHECKING:
     from faber_ledger.cli.page.source import Source
 
-INSTALL = "pip install 'faber-ledger[page]'"
 OPENER = '<!doctype html><meta http-equiv="refresh" content="0; url={}"><title>faber-ledger</title>\n'
 
 
@@ -51,7 +51,7 @@ def page(url: str | None, project: str | None, port: int, no_browser: bool) -> N
         from faber_ledger.cli.page.app import build_app
         from faber_ledger.cli.page.guard import Guard
     except ImportError as error:
-        raise LedgerError(f"the page needs {error.name}, which is not installed", hint=f"run `{INSTALL}`") from error
+        raise missing_extra("the live page", "page") from error
     with _listening(port) as listener, _source_of(url, project) as source:
         number = listener.getsockname()[1]
         guard = Guard(build_app(source), number)
