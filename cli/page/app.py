@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from faber_ledger.cli.page.source import Source
 
-RUNS_A_PAGE = 100
+RUNS_A_PAGE = 50
 KEPT = 8  # runs whose view is kept
 MOST_HITS = 100
 LOOK_SECONDS = 0.5  # between two looks for a change
@@ -68,7 +68,9 @@ class Page:
         self._read_run = lru_cache(maxsize=KEPT)(lambda run_id, version: views.read_run(source, run_id))
         self._templates = Environment(loader=PackageLoader("faber_ledger", "cli/page/templates"), autoescape=True)
         self._templates.filters.update(line=escape, lines=escape_lines, age=_age)
-        self._templates.globals.update(title=source.title, version=__version__, steps_of=views.steps_of)
+        self._templates.globals.update(
+            title=source.title, version=__version__, steps_of=views.steps_of, link_of=views.link_of
+        )
 
     def show_list(self, request: Request) -> Response:
         """Show the runs, those that need somebody first."""

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.reports.chart import Chart
-from faber_ledger.cli.ui.attention import pull_request
+from faber_ledger.cli.ui.attention import NUMBER, pull_request
 from faber_ledger.cli.ui.event_words import session_shown, words_of
 from faber_ledger.cli.ui.words import duration, plural, ran_seconds
 from faber_ledger.ledger.clock import seconds_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from faber_ledger.projections.timeline import Timeline
 
 PHASES = ("frame", "architect", "build", "evaluate", "release")
-EVENTS_A_PAGE, SESSIONS_A_PAGE = 200, 100
+EVENTS_A_PAGE, SESSIONS_A_PAGE = 100, 50
 MOST_DRAWN = 200  # sessions of a chart that a run's own view has: a longer one has a view of its own
 MOST_TEXTS = 50
 # The kinds of event whose texts a person reads, and how each is called.
@@ -80,6 +80,13 @@ def steps_of(row: dict[str, Any]) -> list[tuple[str, str]]:
         return [(str(now), "now")]
     is_finished = row["status"] == "completed"
     return [(name, "done" if name in done or is_finished else "now" if name == now else "ahead") for name in PHASES]
+
+
+def link_of(text: str | None) -> tuple[str, str | None]:
+    """Return a pull request as `#87`, if its name ends with a number, and its address if it is one of the web."""
+    number = NUMBER.search(text or "")
+    is_address = text is not None and text.startswith(("https://", "http://"))
+    return f"#{number[1]}" if number else text or "-", text if is_address else None
 
 
 def facts_of(state: dict[str, Any], timeline: Timeline) -> Iterator[tuple[str, str]]:
