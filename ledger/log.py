@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.events import Draft, Recorded
 
     Head = tuple[int, bytes]
+    Place = tuple[int, str]  # seq and id
     Checkpoint = tuple[int, str, str]  # projector, heads and digest of the blocks, in hex
 
 
@@ -146,9 +147,35 @@ class Log:
         """Return the events that no other names as a parent, as (seq, hash), in order."""
         return self.connection.execute("SELECT seq, hash FROM head ORDER BY seq, hash").fetchall()
 
-    def stream(self) -> Iterator[Recorded]:
-        """Yield every event in `(seq, id)` order."""
-        return map(decode_row, self.connection.execute(f"{READ} ORDER BY seq, id"))
+    def stream(self, first: Place = (0, "")) -> Iterator[Recorded]:
+        """Yield every event in `(seq, id)` order, or those from `first` on."""
+        return map(decode_row, self.connection.execute(f"{READ} WHERE (seq, id) >= (?, ?) ORDER BY seq, id", first))
+
+    def events_since(self, heads: Iterable[bytes]) -> tuple[list[Place], bool]:
+        """Return the events that are neither these heads nor before one, newest first, and whether all others precede.
+
+        They do not if a head is not in the log. No more of it is read than down to these heads.
+        """
+        known = {*heads}
+        awaited = known | {digest for _, digest in self.heads()}
+        found: list[Place] = []
+        is_end = are_last = True
+        for seq, name, parents, digest in self.connection.execute(
+            "SELECT seq, id, parents, hash FROM event ORDER BY seq DESC, id DESC"
+        ):
+            awaited.discard(digest)
+            before = encoding.split_hashes(parents)
+            if digest in known:
+                is_end = False
+                known.update(before)
+                awaited.difference_update(before)
+            else:
+                are_last &= is_end
+                found.append((seq, name))
+                awaited.update([parent for parent in before if parent not in known])
+            if not awaited:
+                break
+        return found, are_last and not awaited
 
     def newest_by(self, client: str | None) -> Iterator[Recorded]:
         """Yield those of the newest events that a client caused, newest first; no other payload is read."""
