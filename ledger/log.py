@@ -151,31 +151,27 @@ class Log:
         """Yield every event in `(seq, id)` order, or those from `first` on."""
         return map(decode_row, self.connection.execute(f"{READ} WHERE (seq, id) >= (?, ?) ORDER BY seq, id", first))
 
-    def events_since(self, heads: Iterable[bytes]) -> tuple[list[Place], bool]:
-        """Return the events that are neither these heads nor before one, newest first, and whether all others precede.
+    def events_since(self, heads: Iterable[bytes]) -> tuple[list[tuple[Place, str, bool]], bool]:
+        """Return the newest events, newest first, down to the last one that is neither these heads nor before one.
 
-        They do not if a head is not in the log. No more of it is read than down to these heads.
+        Each is its place, its type, and whether it is such a new one; and return whether all of these heads are here.
         """
         known = {*heads}
         awaited = known | {digest for _, digest in self.heads()}
-        found: list[Place] = []
-        is_end = are_last = True
-        for seq, name, parents, digest in self.connection.execute(
-            "SELECT seq, id, parents, hash FROM event ORDER BY seq DESC, id DESC"
-        ):
+        found: list[tuple[Place, str, bool]] = []
+        question = "SELECT seq, id, type, parents, hash FROM event ORDER BY seq DESC, id DESC"
+        for seq, name, kind, parents, digest in self.connection.execute(question):
             awaited.discard(digest)
-            before = encoding.split_hashes(parents)
-            if digest in known:
-                is_end = False
+            before, is_new = encoding.split_hashes(parents), digest not in known
+            found.append(((seq, name), kind, is_new))
+            if is_new:
+                awaited.update([parent for parent in before if parent not in known])
+            else:
                 known.update(before)
                 awaited.difference_update(before)
-            else:
-                are_last &= is_end
-                found.append((seq, name))
-                awaited.update([parent for parent in before if parent not in known])
             if not awaited:
                 break
-        return found, are_last and not awaited
+        return found, not awaited
 
     def newest_by(self, client: str | None) -> Iterator[Recorded]:
         """Yield those of the newest events that a client caused, newest first; no other payload is read."""

@@ -136,7 +136,8 @@ def _push(remote: Remote, run: Run, note: SyncNote, progress: Progress) -> Pushe
         heads = [digest.hex() for _, digest in log.heads()]
         if heads == note.heads:
             return Pushed(0, [], [])
-        places, _ = log.events_since([bytes.fromhex(digest) for digest in note.heads])
+        since, _ = log.events_since([bytes.fromhex(digest) for digest in note.heads])
+        places = [place for place, _, is_new in since if is_new]
         # None is being read while one is sent: whoever reads keeps every hook from writing.
         rows = (log.connection.execute(f"{ROW} WHERE (seq, id) = (?, ?)", one).fetchone() for one in places[::-1])
         advance = progress(len(places), f"pushing {run.run_id}")

@@ -23,7 +23,6 @@ from faber_ledger.ledger.errors import UnionConflict
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import Passing, insert_rows, write_union
 from faber_ledger.ledger.verify import find_problems
-from faber_ledger.projections.fold import fold
 
 
 @pytest.mark.long
@@ -77,28 +76,6 @@ def test_an_event_comes_after_its_parents_whatever_the_clocks_say(work: Work) ->
             parents = [row[8][at : at + 32] for at in range(0, len(row[8]), 32)]
             assert all(place[parent] < number for parent in parents)
             assert row[0] == 1 + max([stored[place[parent]][0] for parent in parents], default=0)
-
-
-@pytest.mark.long
-@given(worked)
-@settings(max_examples=pick(8, 30))
-def test_what_is_new_since_a_clones_heads_folds_onto_its_blocks(work: Work) -> None:
-    with tempfile.TemporaryDirectory() as name:
-        made = do_work(Path(name), work)
-        write_union(made.paths, f"{name}/united.db")
-        whole = rows(f"{name}/united.db")
-        with Log.read(f"{name}/united.db") as united:
-            for path in made.paths:
-                own = {*rows(path)}
-                new = [row[:2] for row in whole if row not in own]
-                with Log.read(path) as log:
-                    places, are_last = united.events_since([digest for _, digest in log.heads()])
-                    known = fold(log.stream())
-                assert places == new[::-1]
-                assert are_last == (whole[len(own) :] == [row for row in whole if row not in own])
-                if are_last and new:
-                    assert fold(united.stream(new[0]), known) == fold(united.stream())
-            assert united.events_since([b"x" * 32]) == ([row[:2] for row in whole][::-1], False)
 
 
 # What cannot be united
