@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.project import RUN, Project, spec_state, usual_state
 from support.sizes import pick
-from support.worked_clones import Work, do_work, rows, worked
+from support.worked_clones import EVENTS, Work, do_work, rows, worked
 
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.log import Log
@@ -77,7 +77,11 @@ def written_whole(project: Project, before: str) -> bytes:
     return document.with_members({name: folded[name] for name in differing}).encode()
 
 
+RELOADED = [event["type"] for event in EVENTS].index("context_reloaded")
+
+
 @pytest.mark.long
+@example(([60, 0, 0, 0], [0, 1, 2, 0], [("append", 0, RELOADED, 0), ("append", 1, RELOADED, 0)]))
 @given(worked)
 @settings(max_examples=pick(20, 200), deadline=None, print_blob=True, database=None)
 def test_what_is_new_in_a_log_folds_onto_older_blocks_or_all_is_folded(work: Work) -> None:
