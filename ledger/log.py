@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.events import Draft, Recorded
 
     Head = tuple[int, bytes]
+    Place = tuple[int, str]  # seq and id
     Checkpoint = tuple[int, str, str]  # projector, heads and digest of the blocks, in hex
 
 
@@ -146,9 +147,31 @@ class Log:
         """Return the events that no other names as a parent, as (seq, hash), in order."""
         return self.connection.execute("SELECT seq, hash FROM head ORDER BY seq, hash").fetchall()
 
-    def stream(self) -> Iterator[Recorded]:
-        """Yield every event in `(seq, id)` order."""
-        return map(decode_row, self.connection.execute(f"{READ} ORDER BY seq, id"))
+    def stream(self, first: Place = (0, "")) -> Iterator[Recorded]:
+        """Yield every event in `(seq, id)` order, or those from `first` on."""
+        return map(decode_row, self.connection.execute(f"{READ} WHERE (seq, id) >= (?, ?) ORDER BY seq, id", first))
+
+    def events_since(self, heads: Iterable[bytes]) -> tuple[list[tuple[Place, str, bool]], bool]:
+        """Return the newest events, newest first, down to the last one that is neither these heads nor before one.
+
+        Each is its place, its type, and whether it is such a new one; and return whether all of these heads are here.
+        """
+        known = {*heads}
+        awaited = known | {digest for _, digest in self.heads()}
+        found: list[tuple[Place, str, bool]] = []
+        question = "SELECT seq, id, type, parents, hash FROM event ORDER BY seq DESC, id DESC"
+        for seq, name, kind, parents, digest in self.connection.execute(question):
+            awaited.discard(digest)
+            before, is_new = encoding.split_hashes(parents), digest not in known
+            found.append(((seq, name), kind, is_new))
+            if is_new:
+                awaited.update([parent for parent in before if parent not in known])
+            else:
+                known.update(before)
+                awaited.difference_update(before)
+            if not awaited:
+                break
+        return found, not awaited
 
     def newest_by(self, client: str | None) -> Iterator[Recorded]:
         """Yield those of the newest events that a client caused, newest first; no other payload is read."""

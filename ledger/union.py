@@ -109,22 +109,36 @@ class Passing:
         self._logs = logs
         self._base = base if base is not None and base.heads() else None
         self._others = others
-        self._roots: dict[bytes, Any] | None = None  # the types of the base's first events, by their hashes
-        if base is not None:
-            self._roots = {digest: row[TYPE] for digest, row in roots_in(base.connection).items()}
+        self._roots = roots_in(base.connection) if base is not None else None
 
     def __iter__(self) -> Iterator[Row]:
         """Yield the rows."""
         start = _find_common_end(self._base, self._logs[0]) if self._base and len(self._logs) == 1 else None
-        known = [] if self._base is None else self._base.connection.execute("SELECT hash, seq FROM event")
-        gate = Gate(dict(known))
+        gate = Gate(self._known_parents(start))
         self.refused, self.dropped = gate.refused, gate.dropped
         streams = [self._typed_rows(rows_of(log, start), gate) for log in self._logs]
-        streams.append(self._typed_rows(sorted(self._others, key=_position), gate))
+        if self._others:
+            streams.append(self._typed_rows(sorted(self._others, key=_position), gate))
         for _, group in itertools.groupby(_in_order(streams), _position):
             row = self._check_copies(gate, list(group))
             if row is not None:
                 yield row
+
+    def _known_parents(self, start: Position | None) -> dict[bytes, int]:
+        """Return the seqs of the base's events by their hashes; its heads alone if those after `start` name no other.
+
+        An event that the base has, too, is added when it is met.
+        """
+        if self._base is None:
+            return {}
+        question = "SELECT parents, hash FROM event WHERE (seq, id) > (?, ?) AND typeof(parents) = typeof(hash)"
+        logs = [log.connection.execute(f"{question} AND typeof(hash) = 'blob'", start or (0, "")) for log in self._logs]
+        named, offered = [*zip(*itertools.chain(*logs), strict=True)] or ((), ())
+        heads = dict(self._base.connection.execute("SELECT hash, seq FROM head"))
+        others = b"".join({*named}.difference(heads, offered))
+        if self._others or (others and not {*heads, *offered}.issuperset(encoding.split_hashes(others))):
+            return dict(self._base.connection.execute("SELECT hash, seq FROM event"))
+        return heads
 
     def _check_copies(self, gate: Gate, copies: list[Row]) -> Row | None:
         """Return the copy of one event that enters the log; None if the base has it, or it is refused."""
@@ -134,6 +148,7 @@ class Passing:
         known = known_in(self._base, copies[0][ID]) if self._base is not None else None
         if known is None:
             return gate.check(map(examine, dict.fromkeys(copies)))
+        gate.seqs[known[1]] = known[0]
         for row in copies:
             if row[SEQ] != known[0] or row[HASH] != known[1]:
                 gate.refused.append(Refused(row, examine(row).fault or OTHER_CONTENT))
@@ -148,10 +163,10 @@ class Passing:
         """Return whether an event without a parent begins another run than the base's; it may be the base's first."""
         if self._roots is None or row[HASH] in self._roots:
             return False
-        kinds = [*self._roots.values()]
+        kinds = [root[TYPE] for root in self._roots.values()]
         is_other = STARTED in kinds if row[TYPE] == STARTED else bool(kinds) and ADOPTED not in (*kinds, row[TYPE])
         if not is_other and examine(row).fault is None:
-            self._roots[row[HASH]] = row[TYPE]
+            self._roots[row[HASH]] = row
         return is_other
 
     def _typed_rows(self, rows: Iterable[Row], gate: Gate) -> Iterator[Row]:

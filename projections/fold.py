@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 NOT_GIVEN = ("pointer", "deferred")
 _encode_strictly = encoder(allow_nan=False)
+FOLDED = frozenset(  # the types that change the blocks
+    ["artifact_loaded", "session_started", "session_ended", "context_reloaded", "answer_lost", "run_adopted"]
+)
 PROJECTOR = 4  # raised whenever the same events fold to other blocks than before
 
 

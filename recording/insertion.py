@@ -14,11 +14,14 @@ from faber_ledger.ledger.gate import Refused
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.roots import find_start, take_out_others
 from faber_ledger.ledger.union import OTHER_CONTENT, Passing, hash_in
-from faber_ledger.recording.recording import record_before_projecting
+from faber_ledger.recording.recording import drain_waiting, record_before_projecting
 from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.log import lacks_ledger, open_run_log, read_log
 from faber_ledger.runs.projecting import reproject
+from faber_ledger.runs.publish import why_not_published
 from faber_ledger.runs.run import Run, path_form
+from faber_ledger.runs.seen import TreeNote
+from faber_ledger.runs.state_write import read_known
 
 CACHE_SIZE = 65_536  # KB: ids come in any order, and with SQLite's 2 MB a long log's index is read again and again
 OTHER_START = "it starts another run"
@@ -86,9 +89,12 @@ def write_blocks(run: Run, *, warn: Callable[[str], None], defaults: dict[str, s
     """Write a run's blocks after events were inserted, and return the exit code.
 
     If that fails, only warn, since the events are in the log by now. Without `defaults`, a run without a state.json
-    gets none. Raises IntegrityError.
+    gets none, and nothing is folded where this clone does not publish the run. Raises IntegrityError.
     """
     try:
+        if defaults is None and not run.is_kept and _why_not_published(run) is not None:
+            drain_waiting(run, now(), warn=warn)
+            return 0
         record_before_projecting(run, now(), warn=warn)
         reproject(run, rebuild=False, warn=warn, defaults=defaults)
     except StateMissing:
@@ -100,3 +106,8 @@ def write_blocks(run: Run, *, warn: Callable[[str], None], defaults: dict[str, s
         warn(f"hint: {error.hint or f'run `faber-ledger project {run.run_id}`'}")
         return error.exit_code
     return 0
+
+
+def _why_not_published(run: Run) -> str | None:
+    with read_log(run) as log:
+        return why_not_published(run, read_known(run).value, TreeNote(run), log)

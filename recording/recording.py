@@ -355,8 +355,8 @@ def record_before_projecting(run: Run, at: float, *, warn: Callable[[str], None]
         if is_too_deep(found):
             return
         with read_log(run, warn) as log:
-            if not log.heads() or state.shows(log):
-                return
+            if not found or not log.heads() or state.shows(log) or state.fold_news(log) is not None:
+                return  # there is nothing in the blocks that is not ours
             folded = fold(log.stream())
             has_unknown = bool(adoption.list_unknown(folded, found))
             line = None if has_unknown else adoption.describe_overwritten(run, log.stream(), folded, found)

@@ -20,6 +20,7 @@ from faber_ledger.projections.fold import NAMES, fold
 from faber_ledger.recording.secrets.mask import mask_text, mask_tokens
 from faber_ledger.runs import state_write
 from faber_ledger.runs.clone import lock_run
+from faber_ledger.runs.log import open_run_log
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.state_file import parse_state, read_state
 
@@ -60,18 +61,19 @@ def metadata_to_write(content: bytes, ours: bytes) -> bytes:
     return f"{on_lines(found)}\n".encode("utf-8", "backslashreplace")
 
 
-def write_missing_state(run: Run, content: str, log: Log) -> bool:
-    """Write a missing state.json from the server's text and the blocks that a log says; return False if there is one.
+def write_missing_state(run: Run, content: str, warn: Callable[[str], None]) -> bool:
+    """Write a missing state.json from the server's text and the blocks of the log; return False if there is one.
 
-    Raises StateInvalid for a text that is not a state of this run, and as `lock_run` and `write_new`.
+    Raises StateInvalid for a text that is not a state of this run, and as `lock_run`, `open_run_log` and `write_new`.
     """
     state = parse_state(run, content.encode("utf-8", "backslashreplace"))
-    text = state.with_members(dict(fold(log.stream())))
     os.makedirs(run.directory, exist_ok=True)
-    with lock_run(run):
+    with lock_run(run), open_run_log(run, warn) as opened:
         if os.path.lexists(run.state_path):
             return False
-        state_write.write_new(run, text)
+        blocks = fold(opened.log.stream())
+        state_write.write_new(run, state.with_members(dict(blocks)))
+        state_write.note_shown(opened, state_write.texts_of(blocks))
     return True
 
 

@@ -117,9 +117,11 @@ def _project(
             raise
         return _write_missing(run, opened, defaults, warn)
     is_shown = not rebuild and state.shows(opened.log)
-    blocks = blocks_of(state.value) if is_shown else fold_checked(opened.log)
+    folded = None if rebuild or is_shown else state.fold_news(opened.log)
+    blocks, touched = folded or (blocks_of(state.value) if is_shown else fold_checked(opened.log), ())
+    known, on_purpose = None if rebuild else state, on_purpose or rebuild
     changed = state_write.project_blocks(
-        run, opened, blocks, warn=warn, known=None if rebuild else state, on_purpose=on_purpose or rebuild
+        run, opened, blocks, warn=warn, known=known, touched=touched, on_purpose=on_purpose
     )
     if is_shown:
         state_write.refresh_copy(run, state.document, warn)

@@ -11,8 +11,9 @@ import stat
 
 from faber_ledger.files.json_text import JsonText, lines_grown, lines_of
 from faber_ledger.ledger import disk
+from faber_ledger.ledger.encoding import split_hashes
 from faber_ledger.ledger.errors import StateNotWritten
-from faber_ledger.projections.fold import PROJECTOR, blocks_of, is_named, text_of
+from faber_ledger.projections.fold import FOLDED, PROJECTOR, blocks_of, fold, is_named, text_of
 from faber_ledger.runs.publish import publish, why_not_published
 from faber_ledger.runs.seen import shape_of
 from faber_ledger.runs.state_file import (
@@ -88,6 +89,26 @@ class KnownState:
             self._texts = texts
             return True
         return log.is_checkpoint(PROJECTOR, digest_of(self.texts))
+
+    def fold_news(self, log: Log) -> tuple[Blocks, set[object]] | None:
+        """Fold what a log has since its checkpoint onto the blocks; return them, and the sessions of those events.
+
+        None if the blocks are not the checkpoint's, a redaction is new, or what is new is not to be folded last.
+        """
+        from faber_ledger.ledger.redaction import KINDS  # no hook folds what others recorded
+
+        projector, heads, digest = log.checkpoint or (0, "", "")
+        if not heads or projector != PROJECTOR or digest != digest_of(self.texts).hex():
+            return None
+        newest, is_whole = log.events_since(split_hashes(bytes.fromhex(heads)))
+        folded = [(place, is_new) for place, kind, is_new in newest if kind in FOLDED]
+        new = [place for place, is_new in folded if is_new]
+        is_redacted = any([is_new and kind in KINDS for _, kind, is_new in newest])
+        if not is_whole or is_redacted or not all([is_new for _, is_new in folded[: len(new)]]):
+            return None
+        names = {name for _, name in new}
+        events = [one for one in log.stream(new[-1]) if one["id"] in names] if new else []
+        return fold(events, blocks_of(self.value)), {one["event"].get("session_id") for one in events}
 
     def texts_after(self, blocks: Blocks, touched: Collection[object]) -> dict[str, str]:
         """Return the texts of blocks; if they are ours, only `touched` sessions (by id) and new ones may differ."""

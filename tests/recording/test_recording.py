@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.project import RUN, Project, spec_state, usual_state
 from support.sizes import pick
+from support.worked_clones import EVENTS, Work, do_work, rows, worked
 
 from faber_ledger.files.json_text import JsonText
-from faber_ledger.projections.fold import blocks_of, text_of
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.union import write_union
+from faber_ledger.projections.fold import PROJECTOR, blocks_of, fold, text_of
 from faber_ledger.runs import state_write
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import read_log
@@ -72,6 +75,34 @@ def written_whole(project: Project, before: str) -> bytes:
     folded = project.folded()
     differing = [name for name in folded if text_of({name: found.get(name)}) != text_of({name: folded[name]})]
     return document.with_members({name: folded[name] for name in differing}).encode()
+
+
+RELOADED = [event["type"] for event in EVENTS].index("context_reloaded")
+
+
+@pytest.mark.long
+@example(([60, 0, 0, 0], [0, 1, 2, 0], [("append", 0, RELOADED, 0), ("append", 1, RELOADED, 0)]))
+@given(worked)
+@settings(max_examples=pick(20, 200), deadline=None, print_blob=True, database=None)
+def test_what_is_new_in_a_log_folds_onto_older_blocks_or_all_is_folded(work: Work) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        made = do_work(Path(folder), work)
+        write_union(made.paths, f"{folder}/united.db")
+        whole = rows(f"{folder}/united.db")
+        with Log.read(f"{folder}/united.db") as united:
+            for path in made.paths:
+                with Log.read(path) as log:
+                    known, heads = fold(log.stream()), [digest for _, digest in log.heads()]
+                    checkpoint = log.heads_text()
+                newest, is_whole = united.events_since(heads)
+                assert is_whole
+                assert {place for place, _, is_new in newest if is_new} == {row[:2] for row in {*whole} - {*rows(path)}}
+                united.checkpoint = (PROJECTOR, checkpoint, state_write.digest_of(state_write.texts_of(known)).hex())
+                found = state_write.KnownState(JsonText(json.dumps(known))).fold_news(united)
+                is_end = whole[: len(rows(path))] == rows(path)
+                assert found is not None or not is_end
+                assert found is None or found[0] == fold(united.stream())
+            assert united.events_since([b"x" * 32])[1] is False
 
 
 @pytest.mark.long

