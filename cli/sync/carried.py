@@ -51,9 +51,10 @@ from faber_ledger.recording.server_state import content_of
 from faber_ledger.runs.carry import LOCK
 from faber_ledger.runs.clone import lock_run, make_below
 from faber_ledger.runs.kept import kept_run, runs_with_files
-from faber_ledger.runs.layouts import copy_writers, tree_name
+from faber_ledger.runs.layouts import copy_writers, find_run, tree_name
 from faber_ledger.runs.log import lacks_ledger, open_run_log
 from faber_ledger.runs.run import Run, clone_folder, path_in_clone
+from faber_ledger.runs.seen import changed_at
 from faber_ledger.runs.sent import Sent, SentState
 from faber_ledger.runs.set_aside import report
 from faber_ledger.runs.state_file import parse_state, read_state
@@ -104,12 +105,14 @@ class Carried:
         return False
 
     def _find_places(self) -> list[Run]:
-        """Return the run where its state is: in this work tree, else another one, else as the clone keeps it.
+        """Return the run where its state is: in this work tree, else where it changed last, else as the clone keeps it.
 
         Others follow if they have changes that nobody sent. So has the clone's copy, which comes first then, if the
         work tree that wrote it is without its file.
         """
         there, kept = runs_with_files(self._first), kept_run(self._first.root, self._first.run_id)
+        if there and there[0].directory != find_run(self._first.root, self._first.run_id).directory:
+            there.sort(key=lambda one: changed_at(one.state_path) or 0.0, reverse=True)
         names = {name for one in there for name in (tree_name(one), SentState(one).tree)}
         is_left = kept is not None and names.isdisjoint(copy_writers(kept)[:1])
         if kept is not None and is_left and (not there or not SentState(kept).digest or is_changed(kept)):

@@ -10,7 +10,7 @@ from faber_ledger.cli.sync.versions import (
     FOLDER,
     RUN,
     Warn,
-    check_theirs,
+    check_state,
     digest_of,
     digest_of_metadata,
     due_files,
@@ -135,7 +135,9 @@ def _usable_state(run: Run, path: str | None, remote: str, warn: Warn) -> dict[s
     """Return a fetched state; empty if there is none, or, after a warning, none that this run may have."""
     found = state_of(path)
     try:
-        return check_theirs(run, found) if found else {}
+        if path is not None and not found:
+            raise LedgerError("it is no JSON object, or an empty one")
+        return check_state(run, found) if found else {}
     except LedgerError as error:
         warn(f"{run.run_id}: the state.json at {remote} is not used: {error.message}")
     return {}

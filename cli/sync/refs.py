@@ -234,7 +234,7 @@ class Remote:
         done = self._run(*arguments, content=content)
         if done.returncode:
             verb = next((word for word in arguments if word in ("ls-remote", "fetch", "push")), arguments[0])
-            hint = f"try `git fetch {self.name}` by hand"
+            hint = _hint_of(done, f"try `git fetch {self.name}` by hand")
             raise GitFailed(f"`git {verb}` failed: {complaint(done)}", hint=hint)
         return done.stdout
 
@@ -253,6 +253,11 @@ class Remote:
         )
 
 
+def _hint_of(done: subprocess.CompletedProcess[bytes], usual: str) -> str:
+    """Return what to do after git has failed: a git that was killed leaves its lock."""
+    return "remove that lock file, if no git is at work" if b".lock': File exists" in done.stderr else usual
+
+
 def write(top: str, versions: list[Version]) -> dict[str, str]:
     """Write commits into a clone, set their refs to them, and return them by the refs' names; raises GitFailed.
 
@@ -266,7 +271,8 @@ def write(top: str, versions: list[Version]) -> dict[str, str]:
         given.seek(0)
         done = subprocess.run(command, cwd=top, stdin=given, capture_output=True, env=own_environment(), check=False)
     if done.returncode:
-        raise GitFailed(f"`git fast-import` failed: {complaint(done)}", hint="see what `git fsck` says")
+        hint = _hint_of(done, "see what `git fsck` says")
+        raise GitFailed(f"`git fast-import` failed: {complaint(done)}", hint=hint)
     return dict(zip([one.name for one in versions], done.stdout.decode().split(), strict=True))
 
 

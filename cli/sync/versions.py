@@ -104,7 +104,7 @@ def files_to_send(
             there = {name: read_or_empty(paths[name]) for name in (STATE, METADATA) if name in paths}
     if is_newer and STATE in there:
         with suppress(LedgerError):  # ours is better than one that nobody can read, or may send
-            state = check_theirs(run, parse_state(run, there[STATE]).value)
+            state = check_state(run, parse_state(run, there[STATE]).value)
     if is_changed:
         here.metadata = digest
     else:
@@ -114,8 +114,8 @@ def files_to_send(
     return state, metadata
 
 
-def check_theirs(run: Run, state: dict[str, Any]) -> dict[str, Any]:
-    """Return a state from elsewhere that a run may have; raises LedgerError for another one (DECISIONS 5, 41)."""
+def check_state(run: Run, state: dict[str, Any]) -> dict[str, Any]:
+    """Return a state if every clone may have it; raises LedgerError for another one (DECISIONS 5, 41)."""
     parse_state(run, content_of(state).encode("utf-8", "backslashreplace"))
     if state.get("run_id") is None or state.get("status") not in STATUSES:
         raise LedgerError("it lacks the run's id, or its status is none that FABER knows")
@@ -225,7 +225,5 @@ def _is_state_due(run: Run, sent: Sent, warn: Warn) -> bool:
 
 
 def _readable_state(run: Run) -> dict[str, Any]:
-    """Return a run's state if it can be sent; raises as `read_state` and `content_of`."""
-    state = read_state(run).value
-    content_of(state)
-    return state
+    """Return a run's state if it can be sent; raises as `read_state` and `check_state`."""
+    return check_state(run, read_state(run).value)

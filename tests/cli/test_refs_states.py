@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from support.carried import CarriedClone, agree, path_with_script, wait_until
 from support.clones import RUN
+from support.project import usual_state
 
 LATER, LATEST = "2027-01-01T00:00:00Z", "2027-02-01T00:00:00Z"
 
@@ -435,7 +436,12 @@ def test_a_change_that_says_no_time_is_sent(one: CarriedClone, at: str) -> None:
 
 UNSENT = {
     "text": ("state.json", "{", "Invalid JSON at line 1"),
-    "long": ("state.json", json.dumps({"run_id": RUN, "a": "a " * (1 << 21)}), "it is longer than 4 MB"),
+    "status": (
+        "state.json",
+        json.dumps({**usual_state(RUN), "status": "weird"}),
+        "it lacks the run's id, or its status",
+    ),
+    "long": ("state.json", json.dumps({**usual_state(RUN), "a": "a " * (1 << 21)}), "it is longer than 4 MB"),
     "metadata": ("metadata.json", "[]", "it is no JSON object of at most 1 MB"),
 }
 
@@ -486,3 +492,31 @@ def test_a_state_that_is_written_meanwhile_is_merged_later(one: CarriedClone) ->
     two.sync()
     for state in (at_origin(one), one.state, two.state):
         assert (state["theirs"], state["mine"] > 1) == ("kept", True)
+
+
+def test_a_forgotten_ref_is_made_of_the_newest_files(one: CarriedClone) -> None:
+    one.git("worktree", "add", "-q", "--detach", "../tree")
+    tree = CarriedClone(one.root.parent / "tree")
+    tree.name_run()
+    shutil.copytree(one.state_path.parent, tree.state_path.parent)
+    tree.change(note="of the tree")
+    tree.sync()
+    one.git("worktree", "add", "-q", "--detach", "../bare")
+    bare = CarriedClone(one.root.parent / "bare")
+    bare.faber("run", "forget", "--remote", RUN, "--yes")
+    bare.sync(RUN)
+    assert at_origin(one)["note"] == "of the tree"
+
+
+def test_a_lock_that_a_killed_git_left_is_named(one: CarriedClone) -> None:
+    two = bring(one)
+    two.work("second")
+    two.sync()
+    lock = one.root / f".git/refs/faber-ledger-remotes/origin/{RUN}.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    lock.touch()
+    done = one.call(*one.command("sync"))
+    assert done.returncode != 0
+    assert "remove that lock file, if no git is at work" in done.stdout + done.stderr
+    lock.unlink()
+    one.sync()
