@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     class UserConfig(TypedDict):
         """The user's configuration: its values, its path, what is wrong with it (None: nothing), its unknown keys.
 
+        `usage` says whether tokens are counted, None if it says nothing.
+
         `commands` maps a slash command's name, without arguments, to the program and arguments that replace it;
         placeholders in them are not filled in yet. `url` is the address of the team's server, perhaps with a password,
         and `admins` are the logins that the user lets decide who reads a project there.
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
         commands: dict[str, list[str]]
         url: str | None
         admins: list[str]
+        usage: bool | None
         path: str
         problem: str | None
         unknown: list[str]
@@ -45,7 +48,8 @@ LIMIT = 65_536
 MAX_UNKNOWN = 5  # keys that are named
 NEW = "new_runs"  # it is about no run that is there
 PROJECT = "project"  # the project's id, which `init` makes: no setting, and in the project's file alone
-NAMES = ("packet_budget", "summaries", "precompact_hint", NEW)
+PRIVATE = ("summaries", "usage")  # off if it is not known what was meant
+NAMES = ("packet_budget", "precompact_hint", *PRIVATE, NEW)
 SWITCHES = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 
@@ -71,6 +75,7 @@ class Settings:
         """Read the project's settings, then the run's, then the variables `FABER_LEDGER_…`: the last one wins."""
         self.packet_budget = HOOK_BUDGET
         self.summaries = True
+        self.usage = True
         self.precompact_hint = True
         self._root = run.root
         self._new_runs: str | None = None
@@ -81,7 +86,7 @@ class Settings:
         if not run.is_kept:
             self._read(run.root, run.settings_path)
         elif not os.path.lexists(os.path.join(run.root, *PATH.split("/"))):
-            self.summaries = False  # the file that switches them off may be gone with the run
+            self.summaries = self.usage = False  # the file that switches them off may be gone with the run
         for name in NAMES:
             variable = f"FABER_LEDGER_{name.upper()}"
             text = environ.get(variable, "").strip().lower()
@@ -107,8 +112,8 @@ class Settings:
                 raise ValueError("it is not a JSON object")
         except (FileRefused, ValueError, RecursionError) as error:
             self.problems.append(f"{os.path.relpath(path, root)}: {error}")
-            self.summaries = False  # the file may be meant to switch them off
-            self.places["summaries"] = os.path.relpath(path, root)
+            self.summaries = self.usage = False  # the file may be meant to switch them off
+            self.places |= dict.fromkeys(PRIVATE, os.path.relpath(path, root))
             return
         unknown = unknown_keys(values, (*NAMES, PROJECT, CARRY))
         self.problems += [f"{os.path.relpath(path, root)}: {message}" for message in unknown]
@@ -136,7 +141,7 @@ class Settings:
             is_right, kind = isinstance(value, bool), "true or false"
         if not is_right:
             self.problems.append(f"{place} must be {kind}")
-            if name != "summaries":
+            if name not in PRIVATE:
                 return
         setattr(self, "_new_runs" if name == NEW else name, value if is_right else False)
         self.places[name] = place.partition(": ")[0]
@@ -180,6 +185,7 @@ def read_user_config() -> UserConfig:
         "commands": {},
         "url": None,
         "admins": [],
+        "usage": None,
         "path": path,
         "problem": None,
         "unknown": [],
@@ -189,17 +195,26 @@ def read_user_config() -> UserConfig:
         config = {} if text is None else loads(text)
         if not isinstance(config, dict):
             raise ValueError("it is not a JSON object")
-        url, admins = config.get("url"), config.get("admins", [])
+        url, admins, usage = config.get("url"), config.get("admins", []), config.get("usage")
         if url is not None and not isinstance(url, str):
             raise ValueError("url is not a text")
         if not isinstance(admins, list) or not all([isinstance(name, str) for name in admins]):
             raise ValueError("admins is not a list of names")
+        if usage is not None and not isinstance(usage, bool):
+            raise ValueError("usage is not true or false")
         roots, commands = _plugin_roots(config.get("plugin_roots", [])), _commands(config.get("commands", {}))
     except (FileRefused, ValueError, RecursionError) as error:
         found["problem"] = f"{path}: {error}"
         return found
-    unknown = unknown_keys(config, ("plugin_roots", "commands", "url", "admins"))
-    return {**found, "plugin_roots": roots, "commands": commands, "url": url, "admins": admins, "unknown": unknown}
+    unknown = unknown_keys(config, ("plugin_roots", "commands", "url", "admins", "usage"))
+    known: Any = {"plugin_roots": roots, "commands": commands, "url": url, "admins": admins, "usage": usage}
+    return {**found, **known, "unknown": unknown}
+
+
+def counts_usage(settings: Settings) -> bool:
+    """Return whether the tokens of responses are counted: the user's configuration wins over the project's."""
+    config = read_user_config()
+    return config["problem"] is None and (settings.usage if config["usage"] is None else config["usage"])
 
 
 def user_config_path() -> str:
