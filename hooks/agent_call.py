@@ -89,6 +89,15 @@ class AgentCall(Call):
         path = self.text("transcript_path")
         return path if path is not None and mask_text(path) == path else None
 
+    def transcript_to_count(self) -> str | None:
+        """Return the path of the conversation, by the session's id if the call lacks it."""
+        place, client = self._agent.transcript, self.client or ""
+        if not place or not client.replace("-", "").isalnum():
+            return self.transcript()
+        set_up = self._agent.set_up
+        folder = self._environ.get(set_up.moved_by) or os.path.join(os.path.expanduser("~"), set_up.folder)
+        return self.transcript() or os.path.join(folder, *place.format(client).split("/"))
+
     def heard_at(self) -> float | None:
         """Return when the client went on last by its transcript, if this end may come long after the session's."""
         if self._heard_at is not None:

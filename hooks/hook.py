@@ -153,7 +153,7 @@ class Hook:
         try:
             if not counts_usage(self._settings()):
                 return
-            transcript = self.call.transcript() or (self._seen.transcript if self._seen is not None else None)
+            transcript = self.call.transcript_to_count() or (self._seen.transcript if self._seen is not None else None)
             if found := read_usage(self.call, transcript, log, state, self.at):
                 arrival["usage"] = found
         except (Exception, OutOfTime) as error:  # noqa: BLE001 -- nothing else may be lost with it

@@ -36,6 +36,7 @@ MOST_KINDS = 20  # of model and phase, each of which is an event
 LONGEST_TIME, DAY = 19, 10  # letters of a time to the second, and to the day
 PAUSE_SECONDS = 300  # after which nobody was at work
 MOST_TOKENS = 10**12
+TOTALS = 3  # of a conversation of Codex: input, cached input, output
 KNOWN = 4  # responses whose further lines may come later
 UNKNOWN, SYNTHETIC = "unknown", "<synthetic>"  # the client's own errors are responses of the latter
 USAGE, CONTENT, ASSISTANT = b'"usage":{', b'"content":[', b'"type":"assistant"'
@@ -277,8 +278,64 @@ def _without_content(line: bytes) -> bytes:
     return line[:start] + line[end:] if len(CONTENT) <= start <= end else line
 
 
+def _read_codex(content: bytes, known: list[str]) -> tuple[list[Response], list[str]]:
+    """Codex: after a response a line has the totals of the conversation, and an earlier line names the model.
+
+    A total that has fallen has begun again.
+    """
+    *noted, model = known if len(known) == TOTALS + 1 else ["0"] * TOTALS + [UNKNOWN]
+    total = [int(number) for number in noted if number.isdecimal()]
+    found: list[Response] = []
+    for line in content.split(b"\n"):
+        head = line[:MARGIN]
+        if b'"type":"turn_context"' in head:
+            model = _clean_model(text_of(_within(_parse(line), "payload"), "model") or UNKNOWN).replace(" ", "")
+        elif b'"type":"token_count"' in head:
+            entry = _parse(line)
+            usage = _within(entry, "payload", "info", "total_token_usage")
+            now = [_count(usage, name) for name in ("input_tokens", "cached_input_tokens", "output_tokens")]
+            before = total if all(map(int.__ge__, now, total)) else [0] * TOTALS
+            taken, cached, given = [new - old for new, old in zip(now, before, strict=True)]
+            if usage and taken + given > 0:
+                total = now
+                found.append((_time_of(entry), model, max(taken - cached, 0), max(cached, 0), max(given, 0)))
+    return [response for response in found if response[0]], [*map(str, total), model]
+
+
+def _read_copilot(content: bytes, known: list[str]) -> tuple[list[Response], list[str]]:
+    """Copilot: each response has a line for its tokens alone."""
+    found: dict[str, Response] = {}
+    for line in _lines_with(content, b'"type":"session.usage_record"'):
+        entry = _parse(line)
+        usage, name = _within(entry, "data", "usage"), text_of(entry, "id")
+        cached = _count(usage, "cacheReadTokens")
+        tokens = (max(_count(usage, "inputTokens") - cached, 0), cached, _count(usage, "outputTokens"))
+        if name and usage:
+            found[_id_of(name)] = (_time_of(entry), text_of(usage, "model") or UNKNOWN, *tokens)
+    return _distinct(found, known)
+
+
+def _read_gemini(content: bytes, known: list[str]) -> tuple[list[Response], list[str]]:
+    """Gemini: a line has a message with its tokens, and may come again; `$set` has earlier messages."""
+    found: dict[str, Response] = {}
+    for line in _lines_with(content, b'"tokens":{'):
+        entry = _parse(line) if not line.startswith(b'{"$') else {}
+        tokens, name = _within(entry, "tokens"), text_of(entry, "id")
+        if entry.get("type") == "gemini" and name:
+            cached = _count(tokens, "cached")
+            taken = max(_count(tokens, "input", "tool") - cached, 0)
+            model = text_of(entry, "model") or UNKNOWN
+            found[_id_of(name)] = (_time_of(entry), model, taken, cached, _count(tokens, "output", "thoughts"))
+    return _distinct(found, known)
+
+
 def _read_nothing(_: bytes, known: list[str]) -> tuple[list[Response], list[str]]:
     return [], known
 
 
-READERS: dict[str, Reader] = {"claude": _read_claude}
+READERS: dict[str, Reader] = {
+    "claude": _read_claude,
+    "codex": _read_codex,
+    "copilot": _read_copilot,
+    "gemini": _read_gemini,
+}

@@ -11,6 +11,8 @@ from support.files_with import files_with
 from support.project import Project
 from support.transcripts import MODEL, SECRET, place_of, prompt, response
 
+from faber_ledger.ledger.clock import now, utc_text
+
 START, PRE, COMPACT, END = (
     "SessionStart.startup.print",
     "PreCompact.auto.print",
@@ -194,3 +196,69 @@ def test_the_users_configuration_wins_over_the_project(
     append(path, response("msg_1", (1, 1, 1)))
     project.deliver(END, client=ME, fields=fields)
     assert bool(counted(project)) == is_counted
+
+
+# Other agents: lines as the real clients write them, without what was said
+
+AGENTS = Path(__file__).parents[1] / "fixtures/agents"
+OTHER = "01995c1e-5f0a-7c31-9a55-0c0ffee00001"
+CODEX = (
+    '{"timestamp":"AT","type":"turn_context","payload":{"model":"gpt-5-codex","summary":"SAID"}}\n'
+    '{"timestamp":"AT","ordinal":5,"type":"event_msg","payload":{"type":"token_count","info":null,"rate_limits":{}}}\n'
+)
+CODEX_TOTAL = (
+    '{"timestamp":"AT","ordinal":9,"type":"event_msg","payload":{"type":"token_count","info":{"total_token_usage":'
+    '{"input_tokens":%d,"cached_input_tokens":%d,"output_tokens":%d,"reasoning_output_tokens":1,"total_tokens":1},'
+    '"last_token_usage":{"input_tokens":7},"model_context_window":258400},"rate_limits":{"plan_type":null}}}\n'
+)
+COPILOT = (
+    '{"type":"session.usage_record","data":{"usage":{"model":"gpt-5","inputTokens":%d,"outputTokens":%d,'
+    '"cacheReadTokens":%d,"cacheWriteTokens":0}},"id":"%s","timestamp":"AT","parentId":null}\n'
+    '{"type":"session.shutdown","data":{"modelMetrics":{"gpt-5":{"usage":{"inputTokens":900}}}},"timestamp":"AT"}\n'
+)
+GEMINI = (
+    '{"id":"%s","timestamp":"AT","type":"gemini","content":"SAID","tokens":{"input":%d,"output":%d,"cached":%d,'
+    '"thoughts":2,"tool":0,"total":9},"model":"gemini-2.5-flash"}\n'
+    '{"$set":{"messages":[{"id":"old","type":"gemini","tokens":{"input":900}}],"lastUpdated":"AT"}}\n'
+)
+WRITTEN = {
+    "codex": ("SessionStart.startup", "PreCompact.manual", "SessionStart.compact", "SessionEnd.other"),
+    "copilot": ("sessionStart.new", "preCompact.manual", "userPromptTransformed", "sessionEnd.complete"),
+    "gemini": ("SessionStart.startup", "PreCompress.manual", "BeforeAgent", "SessionEnd.exit"),
+}
+PARTS = {
+    "codex": (
+        [CODEX, CODEX_TOTAL % (100, 40, 5), CODEX_TOTAL % (100, 40, 5), CODEX_TOTAL % (300, 140, 9)],
+        [CODEX_TOTAL % (300, 140, 9), CODEX_TOTAL % (350, 150, 10), CODEX_TOTAL % (20, 10, 1)],
+        [("gpt-5-codex", 160, 140, 9, 2), ("gpt-5-codex", 50, 20, 2, 2)],
+    ),
+    "copilot": (
+        [COPILOT % (100, 5, 40, "a"), COPILOT % (200, 4, 100, "b")],
+        [COPILOT % (200, 4, 100, "b"), COPILOT % (70, 2, 20, "c")],
+        [("gpt-5", 160, 140, 9, 2), ("gpt-5", 50, 20, 2, 1)],
+    ),
+    "gemini": (
+        [GEMINI % ("a", 100, 3, 40), GEMINI % ("b", 200, 1, 100), GEMINI % ("b", 200, 2, 100)],
+        [GEMINI % ("b", 200, 2, 100), GEMINI % ("c", 70, 0, 20)],
+        [("gemini-2.5-flash", 160, 140, 9, 2), ("gemini-2.5-flash", 50, 20, 2, 1)],
+    ),
+}
+
+
+@pytest.mark.parametrize("agent", WRITTEN)
+def test_other_agents_responses_count_once(project: Project, agent: str) -> None:
+    """Codex writes totals; Copilot's end does not name its file; Gemini may write a message twice."""
+    home = project.root.parent / f"home-{project.hostname}"
+    names = {"codex": f"rollout-{OTHER}.jsonl", "copilot": "events.jsonl", "gemini": f"session-{OTHER[:8]}.jsonl"}
+    path = home / ".copilot/session-state" / OTHER / names[agent]
+    path.parent.mkdir(parents=True)
+    first, second, found = PARTS[agent]
+    for recorded, parts in zip(WRITTEN[agent], ([], first, [], second), strict=True):
+        append(path, *[part.replace("AT", utc_text(now() + 1)).replace("SAID", SECRET) for part in parts])
+        text = (AGENTS / agent / f"{recorded}.json").read_text().replace("ROOT", str(project.root))
+        said = {name: str(path) for name in ("transcript_path", "transcriptPath") if name in text}
+        content = json.dumps(json.loads(text) | said)
+        done = project.faber("hook", "--agent", agent, recorded.partition(".")[0], stdin=None, input=content)
+        assert (done.returncode, done.stderr) == (0, "")
+    assert counted(project) == found
+    assert files_with(project.root, SECRET) == []
