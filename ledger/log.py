@@ -184,6 +184,10 @@ class Log:
         question = f"{READ} WHERE seq >= ({first}) AND client = ?1 AND type IN ({kinds}) ORDER BY seq, id"
         return map(decode_row, self.connection.execute(question, (client,)))
 
+    def usage(self) -> Iterator[Recorded]:
+        """Yield what responses cost, oldest first."""
+        return map(decode_row, self.connection.execute(f"{READ} WHERE type = 'usage_recorded' ORDER BY seq, id"))
+
     def last_start(self, *, before: Recorded | None) -> Recorded | None:
         """Return the newest session start before an event (None: before now) by its time, whatever clone it is of."""
         where = "type = 'session_started' AND id < ? ORDER BY id DESC LIMIT 1"

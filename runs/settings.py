@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     class UserConfig(TypedDict):
         """The user's configuration: its values, its path, what is wrong with it (None: nothing), its unknown keys.
 
-        `usage` says whether tokens are counted, None if it says nothing.
+        `usage` says whether tokens are counted, None if it says nothing. `prices` says what a million tokens cost, by
+        the beginning of a model's name, then `input`, `cached` or `output`.
 
         `commands` maps a slash command's name, without arguments, to the program and arguments that replace it;
         placeholders in them are not filled in yet. `url` is the address of the team's server, perhaps with a password,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
         url: str | None
         admins: list[str]
         usage: bool | None
+        prices: dict[str, dict[str, float]]
         path: str
         problem: str | None
         unknown: list[str]
@@ -186,6 +188,7 @@ def read_user_config() -> UserConfig:
         "url": None,
         "admins": [],
         "usage": None,
+        "prices": {},
         "path": path,
         "problem": None,
         "unknown": [],
@@ -202,13 +205,12 @@ def read_user_config() -> UserConfig:
             raise ValueError("admins is not a list of names")
         if usage is not None and not isinstance(usage, bool):
             raise ValueError("usage is not true or false")
-        roots, commands = _plugin_roots(config.get("plugin_roots", [])), _commands(config.get("commands", {}))
+        known: Any = {name: config[name] for name in KEYS if name in config}
+        known |= {name: read(known[name]) for name, read in READERS.items() if name in known}
     except (FileRefused, ValueError, RecursionError) as error:
         found["problem"] = f"{path}: {error}"
         return found
-    unknown = unknown_keys(config, ("plugin_roots", "commands", "url", "admins", "usage"))
-    known: Any = {"plugin_roots": roots, "commands": commands, "url": url, "admins": admins, "usage": usage}
-    return {**found, **known, "unknown": unknown}
+    return {**found, **known, "unknown": unknown_keys(config, KEYS)}
 
 
 def counts_usage(settings: Settings) -> bool:
@@ -268,6 +270,17 @@ def _plugin_roots(roots: object) -> list[str]:
     return expanded
 
 
+def _prices(prices: object) -> dict[str, dict[str, float]]:
+    if not isinstance(prices, dict):
+        raise ValueError("prices is not an object of models")
+    for model, price in prices.items():
+        if not (isinstance(price, dict) and all([type(one) in (int, float) and one >= 0 for one in price.values()])):
+            raise ValueError(f"prices: {model!r} is not an object of numbers")
+        if not price.keys() <= {"input", "cached", "output"}:
+            raise ValueError(f"prices: {model!r} has other keys than input, cached and output")
+    return prices
+
+
 def _commands(commands: object) -> dict[str, list[str]]:
     if not isinstance(commands, dict):
         raise ValueError("commands is not an object of slash commands")
@@ -286,6 +299,9 @@ def _commands(commands: object) -> dict[str, list[str]]:
         mapped[name] = [program, *words[1:]]
     return mapped
 
+
+KEYS = ("plugin_roots", "commands", "url", "admins", "usage", "prices")  # of the user's configuration
+READERS = {"plugin_roots": _plugin_roots, "commands": _commands, "prices": _prices}
 
 # Plugins that the client has installed for this user: its own list of them, and the marketplaces that it has. These are
 # the user's, not the repository's, so a project's workflow and artifacts may be in them. They are looked at only for
