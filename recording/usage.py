@@ -11,7 +11,7 @@ from _bisect import bisect_right
 
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.disk import FileRefused, open_regular
-from faber_ledger.ledger.encoding import loads, sha256
+from faber_ledger.ledger.encoding import loads, raw_decoder, sha256
 from faber_ledger.ledger.event_types import USED
 from faber_ledger.runs.progress import current_phase, phase_states, text_of
 from faber_ledger.runs.seen import is_of_session, names_in
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     # A time to the second, the model, and tokens: not cached, cached, given.
     Response = tuple[str, str, int, int, int]
-    # Takes the new lines of a file and what was noted of the earlier ones; returns responses and what to note.
-    Reader = Callable[[bytes, list[str]], tuple[list[Response], list[str]]]
+    # Takes the new lines of a file, in pieces, and what was noted of earlier ones; returns responses and a new note.
+    Reader = Callable[[Iterable[bytes], list[str]], tuple[list[Response], list[str]]]
 
 MOST_BYTES = 8 * 1024 * 1024  # of all files in one call: the next call reads on
 MOST_FILES = 500
@@ -37,10 +37,12 @@ LONGEST_TIME, DAY = 19, 10  # letters of a time to the second, and to the day
 PAUSE_SECONDS = 300  # after which nobody was at work
 MOST_TOKENS = 10**12
 TOTALS = 3  # of a conversation of Codex: input, cached input, output
-KNOWN = 4  # responses whose further lines may come later
+KNOWN, FIRST = 4, 16  # responses whose further lines may come later; among which they come then
 UNKNOWN, SYNTHETIC = "unknown", "<synthetic>"  # the client's own errors are responses of the latter
-USAGE, CONTENT, ASSISTANT = b'"usage":{', b'"content":[', b'"type":"assistant"'
-MARGIN = 2_000  # bytes before and after what is said in a line, at most
+USAGE, ASSISTANT = b'"usage":{', b'"type":"assistant"'
+ID, MODEL = b'"id":"msg_', b'"model":"'
+PIECE = 1 << 17  # bytes that are read at once
+MARGIN = 600  # bytes before and after what is said in a line, mostly
 LONGEST_MODEL, LONGEST_PART = 60, 12
 MAKERS = ("claude-", "gpt-", "gemini-")
 
@@ -52,16 +54,26 @@ def read_usage(call: Call, transcript: str | None, log: Log, state: dict[str, An
     course = _Course(log.course_of(call.client), state, at)
     read, responses = _read_files(transcript, course.marks, READERS.get(call.agent or "claude", _read_nothing))
     counts: dict[tuple[str, str | None], list[int]] = {}
-    before = ""
-    for when, model, *tokens in sorted(responses):
-        is_own, phase = course.find(when)
-        if not is_own:
+    names: dict[str, str] = {}
+    before, second = "", 0
+    for when, model, fresh, cached, given in sorted(responses):
+        if when >= course.until:
+            course.go_to(when)
+        if not course.is_on:
             continue
-        kind = (_clean_model(model), phase)
-        kind = kind if kind in counts or len(counts) < MOST_KINDS else (UNKNOWN, None)
-        used = [*tokens, 1, _seconds_between(before, when)]
-        counts[kind] = [one + more for one, more in zip(counts.get(kind, [0] * len(used)), used, strict=True)]
-        before = when
+        kind = (names.get(model) or names.setdefault(model, _clean_model(model)), course.phase)
+        sums = counts.get(kind)
+        if sums is None:
+            kind = kind if len(counts) < MOST_KINDS else (UNKNOWN, None)
+            sums = counts.setdefault(kind, [0] * len(USED))
+        now = int(when[11:13]) * 3600 + int(when[14:16]) * 60 + int(when[17:19])
+        pause = now - second if before == when[:DAY] else PAUSE_SECONDS
+        before, second = when[:DAY], now
+        sums[0] += fresh
+        sums[1] += cached
+        sums[2] += given
+        sums[3] += 1
+        sums[4] += pause if pause < PAUSE_SECONDS else 0
     if not counts and any([not _is_small(marks) for marks in read.values()]):
         counts[UNKNOWN, None] = [0] * len(USED)  # else a file without a response would be read again and again
     events: list[dict[str, Any]] = [
@@ -94,18 +106,6 @@ def _is_small(mark: str) -> bool:
     return int(end) - int(start) < MOST_BYTES // 8
 
 
-def _seconds_between(before: str, when: str) -> int:
-    """Return how long a client was at work between two responses of one day; 0 after a pause."""
-    if before[:DAY] != when[:DAY]:
-        return 0
-    seconds = _second_of_day(when) - _second_of_day(before)
-    return seconds if seconds <= PAUSE_SECONDS else 0
-
-
-def _second_of_day(when: str) -> int:
-    return int(when[11:13]) * 3600 + int(when[14:16]) * 60 + int(when[17:19])
-
-
 def _clean_model(name: str) -> str:
     """Return a model's name as it is recorded: short, and without a secret."""
     name = name[:LONGEST_MODEL]
@@ -121,6 +121,8 @@ class _Course:
 
     def __init__(self, events: Iterable[Recorded], state: dict[str, Any], at: float) -> None:
         self.marks: dict[str, list[str]] = {}
+        self.until, self.is_on = "", False
+        self.phase: str | None = None
         moments: list[tuple[str, bool, str | None]] = []
         is_left = False
         for recorded in events:
@@ -137,7 +139,8 @@ class _Course:
         self._moments = [*moments, (utc_text(at), True, current_phase(state))]
         states = phase_states(state).items()
         started = [(text_of(phase, "started_at") or "", name) for name, phase in states]
-        self._phases = sorted([(when[:LONGEST_TIME], name) for when, name in started if when.endswith("Z")])
+        phases = sorted([(when[:LONGEST_TIME], name) for when, name in started if when.endswith("Z")])
+        self._started, self._phases = [when for when, _ in phases], [name for _, name in phases]
 
     def _note(self, read_files: object) -> None:
         for name, mark in read_files.items() if isinstance(read_files, dict) else ():
@@ -145,16 +148,17 @@ class _Course:
             if len(words) > 1 and words[1].isdecimal():
                 self.marks[name] = words[1:]
 
-    def find(self, when: str) -> tuple[bool, str | None]:
-        """Return whether the client was on the run at a time, and the run's phase; None if that is unknown."""
+    def go_to(self, when: str) -> None:
+        """Set whether the client is on the run at a time, the run's phase, None if it is unknown, and until when."""
         after = bisect_right(self._times, when)
-        if after == 0:
-            return False, None
-        _, is_on, phase = self._moments[after - 1]
-        if self._phases:
-            number = bisect_right(self._phases, (when, "\U0010ffff"))
-            return is_on, self._phases[number - 1][1] if number else None
-        return is_on, phase if phase == self._moments[after][2] else None
+        started = bisect_right(self._started, when)
+        later = [times[at] for times, at in ((self._times, after), (self._started, started)) if at < len(times)]
+        self.until = min(later, default="~")
+        _, self.is_on, self.phase = self._moments[after - 1] if after else ("", False, None)
+        if self._started:
+            self.phase = self._phases[started - 1] if started else None
+        elif after and self.phase != self._moments[after][2]:
+            self.phase = None
 
 
 def _read_files(transcript: str, marks: dict[str, list[str]], reader: Reader) -> tuple[dict[str, str], list[Response]]:
@@ -163,13 +167,16 @@ def _read_files(transcript: str, marks: dict[str, list[str]], reader: Reader) ->
     for path in _paths_of(transcript):
         name = sha256("/".join(path.split("/")[-2:]).encode("utf-8", "surrogatepass")).hexdigest()[:16]
         start, *known = marks.get(name, ["0"])
-        content, end = _read_lines(path, int(start), left)
-        if end == int(start):
+        lines = _NewLines(path, int(start), left)
+        try:
+            found, known = reader(lines, known)
+        except (FileRefused, OSError, ValueError):
             continue
-        found, known = reader(content, known)
+        if lines.end == int(start):
+            continue
         responses += found
-        read[name] = " ".join([start, str(end), *known])
-        left -= end - int(start)
+        read[name] = " ".join([start, str(lines.end), *known])
+        left -= lines.end - int(start)
         if left <= 0 or len(read) >= MOST_FILES:
             break
     return read, responses
@@ -181,26 +188,39 @@ def _paths_of(transcript: str) -> list[str]:
     return [transcript, *[os.path.join(folder, name) for name in sorted(names_in(folder)) if name.endswith(".jsonl")]]
 
 
-def _read_lines(path: str, start: int, limit: int) -> tuple[bytes, int]:
-    """Return the whole lines of a file after a byte, of at most `limit` bytes, and where they end."""
-    content = b""
-    try:
-        descriptor = open_regular(path)
+class _NewLines:
+    """The whole lines of a file after the byte `start`, in pieces of at most `limit` bytes; `end` is where they end.
+
+    Small pieces use the same memory again: new memory for 5 MB takes longer than all else.
+    """
+
+    def __init__(self, path: str, start: int, limit: int) -> None:
+        self._path, self._start, self._limit = path, start, limit
+        self.end = start
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield the pieces; raises FileRefused and OSError."""
+        descriptor, size, piece = open_regular(self._path), PIECE, b""
         try:
-            size = min(os.fstat(descriptor).st_size - start, limit)
-            while len(content) < size and (piece := os.pread(descriptor, size - len(content), start + len(content))):
-                content += piece
+            stop = self._start + min(os.fstat(descriptor).st_size - self._start, self._limit)
+            while self.end < stop:
+                piece = os.pread(descriptor, min(size, stop - self.end), self.end)
+                cut = piece.rfind(b"\n") + 1
+                if cut:
+                    self.end += cut
+                    yield piece[:cut]
+                elif len(piece) < size:
+                    break
+                size = PIECE if cut else size * 2
         finally:
             os.close(descriptor)
-    except (FileRefused, OSError, ValueError):
-        return b"", start
-    end = content.rfind(b"\n") + 1
-    if end == 0 and len(content) == MOST_BYTES:
-        return b"", start + len(content)  # inside a line that is longer than any response
-    return content[:end], start + end
+        if len(piece) == MOST_BYTES:
+            self.end += len(piece)  # inside a line that is longer than any response
 
 
 # The forms of the files
+
+_decode = raw_decoder()
 
 
 def _parse(line: bytes) -> dict[str, Any]:
@@ -219,66 +239,94 @@ def _within(value: dict[str, Any], *names: str) -> dict[str, Any]:
     return value
 
 
-def _count(value: dict[str, Any], *names: str) -> int:
-    """Return the sum of numbers of tokens."""
-    return sum([number for name in names if type(number := value.get(name)) is int and 0 <= number < MOST_TOKENS])
+def _count(value: dict[str, Any], name: str) -> int:
+    number = value.get(name)
+    return number if type(number) is int and 0 <= number < MOST_TOKENS else 0
 
 
 def _time_of(entry: dict[str, Any]) -> str:
     """Return when a line was written, to the second; empty if it does not say."""
-    when = (text_of(entry, "timestamp") or "")[:LONGEST_TIME]
-    return when if len(when) == LONGEST_TIME and (when[11:13] + when[14:16] + when[17:19]).isdecimal() else ""
+    when = entry.get("timestamp")
+    if type(when) is not str or not (when[11:13] + when[14:16] + when[17:19]).isdecimal():
+        return ""
+    return when[:LONGEST_TIME] if len(when) >= LONGEST_TIME else ""
 
 
 def _distinct(found: dict[str, Response], known: list[str]) -> tuple[list[Response], list[str]]:
-    """Return the responses that were not known before by their ids, and the last ids."""
-    new = {name: response for name, response in found.items() if name not in known and response[0]}
-    return [*new.values()], [*known, *new][-KNOWN:]
+    """Return the responses, by their ids, that were not known before, and hashes of the last ids.
+
+    Only the first of them can have been read in part before.
+    """
+    names = [*found]
+    for name in names[:FIRST] if known else ():
+        if _id_of(name) in known:
+            del found[name]
+    return [one for one in found.values() if one[0]], [*known, *map(_id_of, names[-KNOWN:])][-KNOWN:]
 
 
 def _id_of(name: str) -> str:
     return sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
-def _lines_with(content: bytes, words: bytes) -> Iterator[bytes]:
+def _lines_with(pieces: Iterable[bytes], words: bytes) -> Iterator[bytes]:
     """Yield the lines that have some words; quotes in them show that no text has them, where a quote is escaped."""
-    at = content.find(words)
-    while at >= 0:
-        end = content.find(b"\n", at)
-        yield content[content.rfind(b"\n", 0, at) + 1 : end]
-        at = content.find(words, end)
+    for piece in pieces:
+        at = piece.find(words)
+        while at >= 0:
+            end = piece.find(b"\n", at)
+            yield piece[piece.rfind(b"\n", 0, at) + 1 : end]
+            at = piece.find(words, end)
 
 
-def _read_claude(content: bytes, known: list[str]) -> tuple[list[Response], list[str]]:
-    """Claude Code: several lines have parts of one response, and the last one all of its tokens."""
-    lines: dict[bytes, bytes] = {}
-    for line in _lines_with(content, USAGE):
-        if ASSISTANT in line[-MARGIN:] or ASSISTANT in line[:MARGIN]:
-            at = line.find(b'"id":"', line.find(b'"message":{')) + 6
-            lines[line[at : line.find(b'"', at)] if at > 5 else line] = line
+def _read_claude(pieces: Iterable[bytes], known: list[str]) -> tuple[list[Response], list[str]]:
+    """Claude Code: several lines have parts of one response, and the last one all of its tokens.
+
+    What was said is most of a line, and is not looked at: what counts is at its beginning and its end.
+    """
+    ends: dict[bytes, tuple[bytes, bytes]] = {}  # by a response's id, its model and the end of its last line
     found: dict[str, Response] = {}
-    for line in lines.values():
-        entry = _parse(_without_content(line))
-        message = _within(entry, "message")
-        if "usage" not in message:
-            entry = _parse(line)
-            message = _within(entry, "message")
-        usage, model = _within(message, "usage"), text_of(message, "model") or UNKNOWN
-        name = text_of(message, "id") or text_of(entry, "uuid")
-        if entry.get("type") == "assistant" and name and model != SYNTHETIC:
-            taken = _count(usage, "input_tokens", "cache_creation_input_tokens")
-            tokens = (taken, _count(usage, "cache_read_input_tokens"), _count(usage, "output_tokens"))
-            found[_id_of(name)] = (_time_of(entry), model, *tokens)
-    return _distinct(found, known)
+    for piece in pieces:
+        start, end = 0, piece.find(b"\n")
+        while end >= 0:
+            head = min(start + MARGIN, end)
+            if ASSISTANT in piece[max(end - MARGIN, start) : end] or ASSISTANT in piece[start:head]:
+                at, model = piece.find(ID, start, head) + len(ID), piece.find(MODEL, start, head) + len(MODEL)
+                rest = piece[max(piece.rfind(USAGE, start, end), start) : end]
+                if at > len(ID) and model > len(MODEL) and ASSISTANT in rest and len(rest) < end - start:
+                    ends[piece[at : piece.find(b'"', at)]] = (piece[model : piece.find(b'"', model)], rest)
+                else:
+                    found |= _read_line(piece[start:end])
+            start, end = end + 1, piece.find(b"\n", end + 1)
+    for key, (model_said, rest) in ends.items():
+        text = '{"message":{' + rest.decode("utf-8", "replace")
+        try:
+            line, stop = _decode(text, 0)
+        except ValueError:
+            continue
+        if stop == len(text) and (response := _response_of(line, model_said.decode("utf-8", "replace"))) is not None:
+            found[key.decode("utf-8", "replace")] = response
+    return _distinct({name: one for name, one in found.items() if one[1] != SYNTHETIC}, known)
 
 
-def _without_content(line: bytes) -> bytes:
-    """Return a line without what was said in it, most of its length."""
-    start, end = line.find(CONTENT) + len(CONTENT), line.rfind(b'],"', 0, line.rfind(USAGE))
-    return line[:start] + line[end:] if len(CONTENT) <= start <= end else line
+def _read_line(line: bytes) -> dict[str, Response]:
+    """Return the response of a line in which its parts come in another order, by its id; empty if it has none."""
+    entry = _parse(line)
+    message = _within(entry, "message")
+    name = text_of(message, "id") or text_of(entry, "uuid")
+    response = _response_of(entry, text_of(message, "model") or UNKNOWN)
+    return {name: response} if response is not None and name else {}
 
 
-def _read_codex(content: bytes, known: list[str]) -> tuple[list[Response], list[str]]:
+def _response_of(line: dict[str, Any], model: str) -> Response | None:
+    message = line.get("message")
+    usage = message.get("usage") if isinstance(message, dict) else None
+    if line.get("type") != "assistant" or not isinstance(usage, dict):
+        return None
+    fresh = _count(usage, "input_tokens") + _count(usage, "cache_creation_input_tokens")
+    return _time_of(line), model, fresh, _count(usage, "cache_read_input_tokens"), _count(usage, "output_tokens")
+
+
+def _read_codex(pieces: Iterable[bytes], known: list[str]) -> tuple[list[Response], list[str]]:
     """Codex: after a response a line has the totals of the conversation, and an earlier line names the model.
 
     A total that has fallen has begun again.
@@ -286,7 +334,7 @@ def _read_codex(content: bytes, known: list[str]) -> tuple[list[Response], list[
     *noted, model = known if len(known) == TOTALS + 1 else ["0"] * TOTALS + [UNKNOWN]
     total = [int(number) for number in noted if number.isdecimal()]
     found: list[Response] = []
-    for line in content.split(b"\n"):
+    for line in (line for piece in pieces for line in piece.split(b"\n")):
         head = line[:MARGIN]
         if b'"type":"turn_context"' in head:
             model = _clean_model(text_of(_within(_parse(line), "payload"), "model") or UNKNOWN).replace(" ", "")
@@ -302,34 +350,34 @@ def _read_codex(content: bytes, known: list[str]) -> tuple[list[Response], list[
     return [response for response in found if response[0]], [*map(str, total), model]
 
 
-def _read_copilot(content: bytes, known: list[str]) -> tuple[list[Response], list[str]]:
+def _read_copilot(pieces: Iterable[bytes], known: list[str]) -> tuple[list[Response], list[str]]:
     """Copilot: each response has a line for its tokens alone."""
     found: dict[str, Response] = {}
-    for line in _lines_with(content, b'"type":"session.usage_record"'):
+    for line in _lines_with(pieces, b'"type":"session.usage_record"'):
         entry = _parse(line)
         usage, name = _within(entry, "data", "usage"), text_of(entry, "id")
         cached = _count(usage, "cacheReadTokens")
         tokens = (max(_count(usage, "inputTokens") - cached, 0), cached, _count(usage, "outputTokens"))
         if name and usage:
-            found[_id_of(name)] = (_time_of(entry), text_of(usage, "model") or UNKNOWN, *tokens)
+            found[name] = (_time_of(entry), text_of(usage, "model") or UNKNOWN, *tokens)
     return _distinct(found, known)
 
 
-def _read_gemini(content: bytes, known: list[str]) -> tuple[list[Response], list[str]]:
+def _read_gemini(pieces: Iterable[bytes], known: list[str]) -> tuple[list[Response], list[str]]:
     """Gemini: a line has a message with its tokens, and may come again; `$set` has earlier messages."""
     found: dict[str, Response] = {}
-    for line in _lines_with(content, b'"tokens":{'):
+    for line in _lines_with(pieces, b'"tokens":{'):
         entry = _parse(line) if not line.startswith(b'{"$') else {}
         tokens, name = _within(entry, "tokens"), text_of(entry, "id")
         if entry.get("type") == "gemini" and name:
             cached = _count(tokens, "cached")
-            taken = max(_count(tokens, "input", "tool") - cached, 0)
+            taken = max(_count(tokens, "input") + _count(tokens, "tool") - cached, 0)
             model = text_of(entry, "model") or UNKNOWN
-            found[_id_of(name)] = (_time_of(entry), model, taken, cached, _count(tokens, "output", "thoughts"))
+            found[name] = (_time_of(entry), model, taken, cached, _count(tokens, "output") + _count(tokens, "thoughts"))
     return _distinct(found, known)
 
 
-def _read_nothing(_: bytes, known: list[str]) -> tuple[list[Response], list[str]]:
+def _read_nothing(_: Iterable[bytes], known: list[str]) -> tuple[list[Response], list[str]]:
     return [], known
 
 

@@ -77,7 +77,11 @@ def test_a_subagents_responses_count_with_its_sessions(project: Project) -> None
     folder.mkdir(parents=True)
     append(path, response("msg_1", (10, 500, 40)))
     append(folder / "agent-a1.jsonl", response("msg_2", (1, 2, 3), model="claude-haiku-4-5"))
-    append(folder / "agent-a2.jsonl", response("msg_3", (1, 2, 3), model="claude-haiku-4-5"))
+    shown = response("msg_3", (1, 2, 3), model="claude-haiku-4-5")
+    append(folder / "agent-a2.jsonl", shown)
+    nested = shown.splitlines()[1]  # the main file may show it, too
+    append(path, f'{{"isSidechain":false,"type":"progress","data":{{"message":{nested}}},"toolUseID":"agent_1"}}\n')
+    append(path, f'{{"data":{{"message":{nested}}},"isSidechain":false,"type":"progress"}}\n')
     deliver(project, END, path)
     assert sorted(counted(project)) == [("claude-haiku-4-5", 2, 4, 6, 2), (MODEL, 10, 500, 40, 1)]
 
@@ -90,6 +94,18 @@ def test_what_came_before_the_session_is_not_the_runs(project: Project) -> None:
     append(path, response("msg_2", (1, 2, 3)))
     deliver(project, END, path)
     assert counted(project, "input_tokens", "turns") == [(1, 1)]
+
+
+def test_a_line_whose_parts_come_in_another_order_counts(project: Project) -> None:
+    path = place_of(project, ME)
+    deliver(project, START, path)
+    line = json.loads(response("msg_1", (1, 2, 3)).splitlines()[1])
+    moved = {"type": line.pop("type"), "timestamp": line.pop("timestamp"), **line}
+    message = moved.pop("message")
+    message = {"usage": message.pop("usage"), **message}
+    append(path, json.dumps({**moved, "message": message}, separators=(",", ":")) + "\n")
+    deliver(project, END, path)
+    assert counted(project) == [(MODEL, 1, 2, 3, 1)]
 
 
 def test_time_counts_between_responses_that_follow_soon(project: Project) -> None:
