@@ -70,7 +70,7 @@ if TYPE_CHECKING:
         loads: list[Draft] | None
         by: NotRequired[dict[str, str]]
         heard_at: NotRequired[float]  # of an end that may come long after the session's
-        usage: NotRequired[list[dict[str, Any]]]  # events of what responses cost, without their session
+        usage: NotRequired[list[dict[str, Any]]]  # events of what responses cost
 
     @final
     class LeftFacts(TypedDict):
@@ -340,9 +340,9 @@ def _is_fact(fact: Any, shape: dict[str, Any]) -> bool:
 
 def _is_usage(event: Any) -> bool:
     kind = "usage_recorded"
-    known = {"type", *EVENT_TYPES[kind].redacted}
+    known = {"type", "session_id", *EVENT_TYPES[kind].redacted}
     is_one = type(event) is dict and event.keys() == known and event["type"] == kind
-    return is_one and has_required(kind, EVENT_TYPES[kind].version, {**event, "session_id": ""})
+    return is_one and has_required(kind, EVENT_TYPES[kind].version, event)
 
 
 def _or_none(found: dict[str, Any]) -> dict[str, Any]:

@@ -258,7 +258,7 @@ def _end(arrival: Arrival, view: View, caller: Caller, delivery: Delivery) -> De
     if "usage" in arrival:
         from faber_ledger.recording.usage import facts_of_usage  # only where a client has a transcript
 
-        facts += facts_of_usage(arrival["usage"], view.log, caller["client"], session_id)
+        facts += facts_of_usage(arrival["usage"], view.log, caller["client"])
     return Decided(facts, has_moved=has_moved)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from _bisect import bisect_right
+from _operator import itemgetter
 
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.disk import FileRefused, open_regular
@@ -48,57 +49,56 @@ MAKERS = ("claude-", "gpt-", "gemini-")
 
 
 def read_usage(call: Call, transcript: str | None, log: Log, state: dict[str, Any], at: float) -> list[dict[str, Any]]:
-    """Return events, without their session, of what a client's responses on this run cost that no event has yet."""
+    """Return events of what a client's responses on this run cost that no event has yet."""
     if transcript is None or not call.client or not is_of_session(transcript, call.client):
         return []
     course = _Course(log.course_of(call.client), state, at)
+    if course.newest is None:
+        return []
     read, responses = _read_files(transcript, course.marks, READERS.get(call.agent or "claude", _read_nothing))
-    counts: dict[tuple[str, str | None], list[int]] = {}
-    names: dict[str, str] = {}
-    before, second = "", 0
-    for when, model, fresh, cached, given in sorted(responses):
-        if when >= course.until:
-            course.go_to(when)
-        if not course.is_on:
-            continue
-        kind = (names.get(model) or names.setdefault(model, _clean_model(model)), course.phase)
-        sums = counts.get(kind)
-        if sums is None:
-            kind = kind if len(counts) < MOST_KINDS else (UNKNOWN, None)
-            sums = counts.setdefault(kind, [0] * len(USED))
-        now = int(when[11:13]) * 3600 + int(when[14:16]) * 60 + int(when[17:19])
-        pause = now - second if before == when[:DAY] else PAUSE_SECONDS
-        before, second = when[:DAY], now
-        sums[0] += fresh
-        sums[1] += cached
-        sums[2] += given
-        sums[3] += 1
-        sums[4] += pause if pause < PAUSE_SECONDS else 0
-    if not counts and any([not _is_small(marks) for marks in read.values()]):
-        counts[UNKNOWN, None] = [0] * len(USED)  # else a file without a response would be read again and again
-    events: list[dict[str, Any]] = [
-        {
-            "type": "usage_recorded",
-            "model": model,
-            "in_phase": phase,
-            "read_files": {},
-            **dict(zip(USED, used, strict=True)),
-        }
-        for (model, phase), used in counts.items()
-    ]
-    for event in events[:1]:
-        event["read_files"] = read
+    sums = _sum_up(sorted(responses), course)
+    if not sums and any([not _is_small(marks) for marks in read.values()]):
+        sums[course.newest, UNKNOWN, None] = [0] * len(USED)  # else the part would be read again and again
+    events: list[dict[str, Any]] = []
+    for (session_id, model, phase), used in sums.items():
+        about = {"type": "usage_recorded", "session_id": session_id, "model": model, "in_phase": phase}
+        events.append({**about, **dict(zip(USED, used, strict=True)), "read_files": {} if events else read})
     return events
 
 
-def facts_of_usage(events: list[dict[str, Any]], log: Log, client: str | None, session_id: str) -> list[Draft]:
+def _sum_up(responses: list[Response], course: _Course) -> dict[tuple[str, str, str | None], list[int]]:
+    """Return the sums of responses, in the order of their times, by session, model and phase."""
+    sums: dict[tuple[str, str, str | None], list[int]] = {}
+    names: dict[str, str] = {}
+    before, second = "", 0
+    for when, model, fresh, cached, given in responses:
+        if when >= course.until:
+            course.go_to(when)
+        if course.session_id is None:
+            continue
+        name = names.get(model) or names.setdefault(model, _clean_model(model))
+        used = sums.get((course.session_id, name, course.phase))
+        if used is None:
+            kind = (name, course.phase) if len(sums) < MOST_KINDS else (UNKNOWN, None)
+            used = sums.setdefault((course.session_id, *kind), [0] * len(USED))
+        now = int(when[11:13]) * 3600 + int(when[14:16]) * 60 + int(when[17:19])
+        pause = now - second if before == when[:DAY] else PAUSE_SECONDS
+        before, second = when[:DAY], now
+        used[0] += fresh
+        used[1] += cached
+        used[2] += given
+        used[3] += 1
+        used[4] += pause if pause < PAUSE_SECONDS else 0
+    return sums
+
+
+def facts_of_usage(events: list[Any], log: Log, client: str | None) -> list[Draft]:
     """Return the facts of events that `read_usage` returned, unless others were recorded since of the same files."""
     marks = _Course(log.course_of(client or ""), {}, 0).marks
     starts = [(name, mark.split(" ")[0]) for event in events for name, mark in event["read_files"].items()]
     if any([marks.get(name, ["0"])[0] != start for name, start in starts]):
         return []  # the client's next end reads them again
-    made: list[Any] = [{**event, "session_id": session_id} for event in events]
-    return [{"event": event, "client": client} for event in made]
+    return [{"event": event, "client": client} for event in events]
 
 
 def _is_small(mark: str) -> bool:
@@ -117,13 +117,17 @@ def _clean_model(name: str) -> str:
 
 
 class _Course:
-    """When a client was on a run and in which phase that was, and how far its files were read: by its events."""
+    """In which session and phase a client was when, and how far its files were read: by its events on a run.
+
+    `session_id` is the session of the moment to which the course was brought by `go_to`, None for none of this run.
+    """
 
     def __init__(self, events: Iterable[Recorded], state: dict[str, Any], at: float) -> None:
         self.marks: dict[str, list[str]] = {}
-        self.until, self.is_on = "", False
+        self.until = ""
+        self.session_id: str | None = None
         self.phase: str | None = None
-        moments: list[tuple[str, bool, str | None]] = []
+        moments: list[tuple[str, str | None, str | None]] = []
         is_left = False
         for recorded in events:
             event = dict(recorded["event"])
@@ -132,11 +136,13 @@ class _Course:
                 continue
             if event["type"] == "session_started" and is_left:  # it was on another run, or killed, until now
                 when, _, phase = moments[-1]
-                moments[-1] = (when, False, phase)
+                moments[-1] = (when, None, phase)
             is_left = event.get("reason") == "abandoned"
-            moments.append((recorded["at"][:LONGEST_TIME], True, text_of(event, "phase")))
+            moments.append((recorded["at"][:LONGEST_TIME], text_of(event, "session_id"), text_of(event, "phase")))
+        self.newest = moments[-1][1] if moments else None
+        moments.sort(key=itemgetter(0))  # an inferred end has an earlier time
         self._times = [when for when, _, _ in moments]
-        self._moments = [*moments, (utc_text(at), True, current_phase(state))]
+        self._moments = [*moments, (utc_text(at), None, current_phase(state))]
         states = phase_states(state).items()
         started = [(text_of(phase, "started_at") or "", name) for name, phase in states]
         phases = sorted([(when[:LONGEST_TIME], name) for when, name in started if when.endswith("Z")])
@@ -149,12 +155,12 @@ class _Course:
                 self.marks[name] = words[1:]
 
     def go_to(self, when: str) -> None:
-        """Set whether the client is on the run at a time, the run's phase, None if it is unknown, and until when."""
+        """Set the session and the phase of a time, each None if it is unknown, and until when they hold."""
         after = bisect_right(self._times, when)
         started = bisect_right(self._started, when)
         later = [times[at] for times, at in ((self._times, after), (self._started, started)) if at < len(times)]
         self.until = min(later, default="~")
-        _, self.is_on, self.phase = self._moments[after - 1] if after else ("", False, None)
+        _, self.session_id, self.phase = self._moments[after - 1] if after else ("", None, None)
         if self._started:
             self.phase = self._phases[started - 1] if started else None
         elif after and self.phase != self._moments[after][2]:
