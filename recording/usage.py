@@ -41,9 +41,9 @@ TOTALS = 3  # of a conversation of Codex: input, cached input, output
 KNOWN, FIRST = 4, 16  # responses whose further lines may come later; among which they come then
 UNKNOWN, SYNTHETIC = "unknown", "<synthetic>"  # the client's own errors are responses of the latter
 USAGE, ASSISTANT = b'"usage":{', b'"type":"assistant"'
-ID, MODEL = b'"id":"msg_', b'"model":"'
+USER, ID, MODEL = b'"type":"user"', b'"id":"msg_', b'"model":"'
 PIECE = 1 << 17  # bytes that are read at once
-MARGIN = 600  # bytes before and after what is said in a line, mostly
+MARGIN, NEAR = 600, 200  # bytes before and after what is said in a line, mostly; the last of which have its type
 LONGEST_MODEL, LONGEST_PART = 60, 12
 MAKERS = ("claude-", "gpt-", "gemini-")
 
@@ -291,27 +291,29 @@ def _read_claude(pieces: Iterable[bytes], known: list[str]) -> tuple[list[Respon
     """
     ends: dict[bytes, tuple[bytes, bytes]] = {}  # by a response's id, its model and the end of its last line
     found: dict[str, Response] = {}
-    for piece in pieces:
-        start, end = 0, piece.find(b"\n")
-        while end >= 0:
-            head = min(start + MARGIN, end)
-            if ASSISTANT in piece[max(end - MARGIN, start) : end] or ASSISTANT in piece[start:head]:
-                at, model = piece.find(ID, start, head) + len(ID), piece.find(MODEL, start, head) + len(MODEL)
-                rest = piece[max(piece.rfind(USAGE, start, end), start) : end]
-                if at > len(ID) and model > len(MODEL) and ASSISTANT in rest and len(rest) < end - start:
-                    ends[piece[at : piece.find(b'"', at)]] = (piece[model : piece.find(b'"', model)], rest)
-                else:
-                    found |= _read_line(piece[start:end])
-            start, end = end + 1, piece.find(b"\n", end + 1)
-    for key, (model_said, rest) in ends.items():
+    for line in (line for piece in pieces for line in piece.split(b"\n")):
+        if ASSISTANT in line[-NEAR:]:
+            head, tail = line[:MARGIN], line[-MARGIN:]
+            at, model, usage = head.find(ID), head.find(MODEL), tail.rfind(USAGE)
+            if at >= 0 and model >= 0 and usage >= 0:
+                ends[_quoted(head, at + len(ID))] = (_quoted(head, model + len(MODEL)), tail[usage:])
+            else:
+                found |= _read_line(line)
+        elif USER not in line[:MARGIN] and (ASSISTANT in line[:MARGIN] or ASSISTANT in line[-MARGIN:]):
+            found |= _read_line(line)
+    for key, (name, rest) in ends.items():
         text = '{"message":{' + rest.decode("utf-8", "replace")
         try:
-            line, stop = _decode(text, 0)
+            entry, stop = _decode(text, 0)
         except ValueError:
             continue
-        if stop == len(text) and (response := _response_of(line, model_said.decode("utf-8", "replace"))) is not None:
+        if stop == len(text) and (response := _response_of(entry, name.decode("utf-8", "replace"))) is not None:
             found[key.decode("utf-8", "replace")] = response
     return _distinct({name: one for name, one in found.items() if one[1] != SYNTHETIC}, known)
+
+
+def _quoted(content: bytes, at: int) -> bytes:
+    return content[at : content.find(b'"', at)]
 
 
 def _read_line(line: bytes) -> dict[str, Response]:
