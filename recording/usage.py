@@ -7,7 +7,6 @@ is missing, or has another form, has no responses.
 from __future__ import annotations
 
 import os
-from _bisect import bisect_right
 from _operator import itemgetter
 
 from faber_ledger.ledger.clock import utc_text
@@ -156,10 +155,8 @@ class _Course:
 
     def go_to(self, when: str) -> None:
         """Set the session and the phase of a time, each None if it is unknown, and until when they hold."""
-        after = bisect_right(self._times, when)
-        started = bisect_right(self._started, when)
-        later = [times[at] for times, at in ((self._times, after), (self._started, started)) if at < len(times)]
-        self.until = min(later, default="~")
+        after, started = [sum([one <= when for one in times]) for times in (self._times, self._started)]
+        self.until = min([*self._times[after:], *self._started[started:]], default="~")
         _, self.session_id, self.phase = self._moments[after - 1] if after else ("", None, None)
         if self._started:
             self.phase = self._phases[started - 1] if started else None

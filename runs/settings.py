@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.files.text import one_line
 from faber_ledger.ledger.clock import is_event_id
 from faber_ledger.ledger.disk import FileRefused, around, folder_around, read_text
 from faber_ledger.ledger.encoding import loads
@@ -61,6 +60,8 @@ def unknown_keys(values: dict[str, Any], names: Iterable[str]) -> list[str]:
     if not unknown:
         return []
     from difflib import get_close_matches  # rarely needed
+
+    from faber_ledger.files.text import one_line
 
     known = list(names)
     messages = []
