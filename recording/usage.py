@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from _operator import itemgetter
 
-from faber_ledger.ledger.clock import utc_text
+from faber_ledger.ledger.clock import time_left, utc_text
 from faber_ledger.ledger.disk import FileRefused, open_regular
 from faber_ledger.ledger.encoding import loads, raw_decoder, sha256
 from faber_ledger.ledger.event_types import USED
@@ -42,6 +42,7 @@ UNKNOWN, SYNTHETIC = "unknown", "<synthetic>"  # the client's own errors are res
 USAGE, ASSISTANT = b'"usage":{', b'"type":"assistant"'
 USER, ID, MODEL = b'"type":"user"', b'"id":"msg_', b'"model":"'
 PIECE = 1 << 17  # bytes that are read at once
+SECONDS_TO_RECORD = 0.2  # of a hook's time, which a slow disk leaves
 MARGIN, NEAR = 600, 200  # bytes before and after what is said in a line, mostly; the last of which have its type
 LONGEST_MODEL, LONGEST_PART = 60, 12
 MAKERS = ("claude-", "gpt-", "gemini-")
@@ -206,7 +207,7 @@ class _NewLines:
         descriptor, size, piece = open_regular(self._path), PIECE, b""
         try:
             stop = self._start + min(os.fstat(descriptor).st_size - self._start, self._limit)
-            while self.end < stop:
+            while self.end < stop and time_left() > SECONDS_TO_RECORD:
                 piece = os.pread(descriptor, min(size, stop - self.end), self.end)
                 cut = piece.rfind(b"\n") + 1
                 if cut:
