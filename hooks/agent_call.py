@@ -8,7 +8,7 @@ from faber_ledger.files.text import escape
 from faber_ledger.hooks.agents import AGENTS, CLIENT, NAMES, PROMPT, REPLACED_PROMPT
 from faber_ledger.ledger.encoding import encoder, sha256
 from faber_ledger.recording.call import HOOKS, LONGEST_VALUE, Call
-from faber_ledger.runs.seen import changed_at, note_due, seen_client, take_due
+from faber_ledger.runs.seen import changed_at, is_of_session, note_due, seen_client, take_due
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,6 +89,15 @@ class AgentCall(Call):
         path = self.text("transcript_path")
         return path if path is not None and mask_text(path) == path else None
 
+    def transcript_to_count(self) -> str | None:
+        """Return the path of the conversation, by the session's id if the call lacks it."""
+        place, client = self._agent.transcript, self.client or ""
+        if not place or not client.replace("-", "").isalnum():
+            return self.transcript()
+        set_up = self._agent.set_up
+        folder = self._environ.get(set_up.moved_by) or os.path.join(os.path.expanduser("~"), set_up.folder)
+        return self.transcript() or os.path.join(folder, *place.format(client).split("/"))
+
     def heard_at(self) -> float | None:
         """Return when the client went on last by its transcript, if this end may come long after the session's."""
         if self._heard_at is not None:
@@ -101,7 +110,7 @@ class AgentCall(Call):
         from faber_ledger.hooks import agent_transcripts  # only after a compaction
 
         read = agent_transcripts.READERS.get(self._agent.summary)
-        if read is None or not transcript or not agent_transcripts.is_of_session(transcript, self.client or ""):
+        if read is None or not transcript or not is_of_session(transcript, self.client or ""):
             return ""
         try:
             return read(transcript, since) or ""
@@ -240,7 +249,7 @@ def _find_due(call: AgentCall, root: str) -> str | None:
     due, _, trigger = noted.partition(" ") if noted is not None else (None, "", "")
     transcript = call.text("transcript_path") or (seen.transcript if seen is not None else None)
     if due is None and AGENTS[call.agent].ignored_trigger and seen is not None and transcript:
-        from faber_ledger.hooks.agent_transcripts import compressed_at, is_of_session
+        from faber_ledger.hooks.agent_transcripts import compressed_at
 
         at = compressed_at(transcript) if is_of_session(transcript, client) else None
         if at is not None and at > seen.last_at:

@@ -27,11 +27,6 @@ SNAPSHOT, SNAPSHOT_END = "<state_snapshot>", "</state_snapshot>"
 CHECKPOINT = re.compile(r"(\d+)-.+\.md")
 
 
-def is_of_session(path: str, client: str) -> bool:
-    """Return whether a client names its transcript, or the folder of it, after a session."""
-    return client in path or os.path.splitext(path)[0].endswith(f"-{client[:8]}")
-
-
 def read_rollout(path: str, since: float) -> str | None:
     """Codex: a line of the transcript has the summary, after a sentence of its own."""
     found = SUMMARY_OF_ROLLOUT.findall(read_part(path, LARGEST_ROLLOUT_END))

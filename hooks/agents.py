@@ -56,7 +56,8 @@ class Agent:
     sources `deaf_starts`: its next prompt is that start. A PreCompact with the trigger `ignored_trigger` announces no
     compaction. A client that `keeps_packets` has the earlier ones in a conversation that it resumes. If it `ends_late`,
     it may send an end long after the session's: then the transcript's last change is the end. `summary` says how its
-    transcript has a compaction's summary. `nothing` is printed where there is no answer.
+    transcript has a compaction's summary, and `transcript` where its folder has a session's file, if an end does not
+    name it. `nothing` is printed where there is no answer.
     """
 
     answer: str
@@ -75,6 +76,7 @@ class Agent:
     keeps_packets = False
     ends_late = False
     summary = ""
+    transcript = ""
     nothing: str | None = None
 
 
@@ -150,6 +152,7 @@ class Copilot(Agent):
     version_variable = "COPILOT_CLI_BINARY_VERSION"
     prompt_answer = REPLACED_PROMPT
     summary = "checkpoint"
+    transcript = "session-state/{}/events.jsonl"
     set_up = CopilotSetUp
 
 

@@ -16,7 +16,7 @@ from faber_ledger.recording.sessions import sessions_elsewhere
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.active import name_if_none_is
 from faber_ledger.runs.clone import is_set_up_unchecked, note_use, read_used_runs, writer_of
-from faber_ledger.runs.log import lacks_ledger
+from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.publish import agreed_carry, carries_refs
 from faber_ledger.runs.seen import client_of_process, note_session
 
@@ -98,16 +98,21 @@ class Hook:
             self._leave_run()
             return None
         decided: Decided | None = None
+        is_end = self.call.hook in ENDS and not self._is_subagents
         try:
             self._put(arrival)
-            if self.call.hook in ENDS and not self._is_subagents:
+            if is_end:
                 arrival["checkout"] = checkout_at_end(self.run)
             with self._recording() as recording:
+                if is_end:
+                    self._count_usage(arrival, recording.view.log, state)
                 decided = self._record(recording, arrival, [])
             if decided.has_moved:
                 note_use(self.run.root, self.run.run_id)
         except (Exception, OutOfTime) as error:  # noqa: BLE001 -- a bug of ours must not lose a delivery
             self._report(error)
+            if is_end and self._file is not None and not self._is_recorded:
+                self._count_unrecorded(arrival, state)
         if not self._is_subagents:
             self._leave_run(is_followed=decided is not None and decided.has_moved)
         is_repeated = decided is not None and decided.is_repeated
@@ -130,8 +135,30 @@ class Hook:
             return
         if self._is_recorded:
             self._file.remove()
-        elif self._arrival["loads"] is not None:
+        elif self._arrival["loads"] is not None or "usage" in self._arrival:
             self._file.replace(self._arrival)
+
+    def _count_unrecorded(self, arrival: Arrival, state: dict[str, Any]) -> None:
+        """Count for an end that waits in the inbox; what it cannot count the client's next end does."""
+        try:
+            with read_log(self.run) as log:
+                self._count_usage(arrival, log, state)
+        except REFUSALS:
+            pass
+
+    def _count_usage(self, arrival: Arrival, log: Log, state: dict[str, Any]) -> None:
+        """Add to an end what the client's responses cost since the last one, by its transcript."""
+        from faber_ledger.recording.usage import read_usage
+        from faber_ledger.runs.settings import counts_usage  # neither at a start
+
+        try:
+            if not counts_usage(self._settings()):
+                return
+            transcript = self.call.transcript_to_count() or (self._seen.transcript if self._seen is not None else None)
+            if found := read_usage(self.call, transcript, log, state, self.at):
+                arrival["usage"] = found
+        except (Exception, OutOfTime) as error:  # noqa: BLE001 -- nothing else may be lost with it
+            self.warn(f"tokens were not counted: {error!r}")
 
     def _receive(self, state: dict[str, Any]) -> Arrival:
         is_summary = self.call.hook == "PostCompact" and self.call.compact_summary != ""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 REDACTED = "[redacted]"
 NOT_CHECKABLE = "(redacted)"  # of an event whose payload is gone
 ENVIRONMENT = ("hostname", "platform", "cwd", "git_commit")
+USED = ("input_tokens", "cached_tokens", "output_tokens", "turns", "active_seconds")
 # What an event of several types may have besides, and the type of each as in `redacted`.
 OFTEN_OPTIONAL: dict[str, Any] = {"environment": {}, "delivery": {}, "also_loaded": [], "summary": REDACTED}
 OFTEN_OPTIONAL |= {"uncommitted_count": 0, "uncommitted_names": [], "commit": REDACTED}
@@ -103,6 +104,10 @@ EVENT_TYPES = {
         {"kind": "note", "text": REDACTED, "phase": None, "step": None}, required=("kind", "text")
     ),
     "context_reconstituted": EventType({"status": REDACTED, "phase": None, "step": None, "mode": None, "findings": []}),
+    "usage_recorded": EventType(
+        {"model": REDACTED, "in_phase": None, **dict.fromkeys(USED, 0), "read_files": {}},
+        required=("session_id", "model", *USED),
+    ),
     "event_redacted": EventType({"event_id": REDACTED, "reason": None}),
     "redaction_undone": EventType({"event_id": REDACTED, "reason": None}),
 }

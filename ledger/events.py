@@ -1,7 +1,8 @@
 """The events of a run, one shape per type, from which mypy, the strict models and the docs take it.
 
 Free text is masked where it enters, by `recording.secrets.mask`: `text`, `summary`, a redaction's `reason`,
-`client_reason`, the `error` of a user's program, `told`, `uncommitted_names`. The other texts are names, ids and words.
+`client_reason`, the `error` of a user's program, `told`, `uncommitted_names`, `model`. The other texts are names, ids
+and words.
 """
 
 from __future__ import annotations
@@ -224,6 +225,27 @@ class ContextReconstituted(TypedDict):
     findings: list[Finding]
 
 
+class UsageRecorded(TypedDict):
+    """What new responses of one model cost, which a hook found in the client's transcript; nothing of their content.
+
+    `input_tokens` are those that no cache had, `cached_tokens` the others. `turns` counts responses, `active_seconds`
+    is the time between responses that follow each other within five minutes. `in_phase` is the phase that the run was
+    in by the responses' times, None if it is unknown. `read_files` says of each file, by a hash of its name, from which
+    byte up to which it was read, then what a reader has to know there.
+    """
+
+    type: Literal["usage_recorded"]
+    session_id: str
+    model: str
+    in_phase: str | None
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    turns: int
+    active_seconds: int
+    read_files: dict[str, str]
+
+
 class EventRedacted(TypedDict):
     """The payload of an event was removed; its envelope stays."""
 
@@ -255,6 +277,7 @@ Event = (
     | AnswerLost
     | NoteRecorded
     | ContextReconstituted
+    | UsageRecorded
     | EventRedacted
     | RedactionUndone
 )

@@ -200,6 +200,17 @@ class Log:
         """Return the first session start of one client session id, or None."""
         return self._one("type = 'session_started' AND client = ? ORDER BY seq, id LIMIT 1", client)
 
+    def course_of(self, client: str) -> Iterator[Recorded]:
+        """Yield a client's session starts and ends, and what its responses cost, oldest first."""
+        first = "SELECT min(seq) FROM event WHERE type = 'session_started' AND client = ?1"
+        kinds = "'session_started', 'session_ended', 'usage_recorded'"
+        question = f"{READ} WHERE seq >= ({first}) AND client = ?1 AND type IN ({kinds}) ORDER BY seq, id"
+        return map(decode_row, self.connection.execute(question, (client,)))
+
+    def usage(self) -> Iterator[Recorded]:
+        """Yield what responses cost, oldest first."""
+        return map(decode_row, self.connection.execute(f"{READ} WHERE type = 'usage_recorded' ORDER BY seq, id"))
+
     def last_start(self, *, before: Recorded | None) -> Recorded | None:
         """Return the newest session start before an event (None: before now) by its time, whatever clone it is of."""
         where = "type = 'session_started' AND id < ? ORDER BY id DESC LIMIT 1"

@@ -151,6 +151,10 @@ class Call:
         path = self.text("transcript_path")
         return path if path is not None and path.endswith(f"/{self.client}.jsonl") else None
 
+    def transcript_to_count(self) -> str | None:
+        """Return the path of the conversation from whose responses tokens are counted."""
+        return self.transcript()
+
     def heard_at(self) -> float | None:
         """Return when the client went on last, if this is an end that may come long after; else None."""
         return None

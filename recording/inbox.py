@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         loads: list[Draft] | None
         by: NotRequired[dict[str, str]]
         heard_at: NotRequired[float]  # of an end that may come long after the session's
+        usage: NotRequired[list[dict[str, Any]]]  # events of what responses cost
 
     @final
     class LeftFacts(TypedDict):
@@ -314,6 +315,7 @@ def is_arrival(found: Any) -> bool:
         and found["session_id"] != ""
         and all([type(phase) is str for phase in found["progress"]["phases_completed"]])
         and all([_is_fact(load, LOAD) for load in found["loads"] or []])
+        and all([_is_usage(event) for event in found.get("usage", [])])
     )
 
 
@@ -336,11 +338,18 @@ def _is_fact(fact: Any, shape: dict[str, Any]) -> bool:
     return kind in OF_COMMANDS and has_required(kind, EVENT_TYPES[kind].version, fact["event"])
 
 
+def _is_usage(event: Any) -> bool:
+    kind = "usage_recorded"
+    known = {"type", "session_id", *EVENT_TYPES[kind].redacted}
+    is_one = type(event) is dict and event.keys() == known and event["type"] == kind
+    return is_one and has_required(kind, EVENT_TYPES[kind].version, event)
+
+
 def _or_none(found: dict[str, Any]) -> dict[str, Any]:
     """Return the shapes of the members that are an object or null, and of those that may be left out."""
     shapes = {"checkout": CHECKOUT, "seen": SEEN}
     by: dict[str, Any] = {"by": dict.fromkeys(found["by"], TEXT)} if type(found.get("by")) is dict else {}
-    by |= {"heard_at": (float,)} if "heard_at" in found else {}
+    by |= {name: (kind,) for name, kind in (("heard_at", float), ("usage", list)) if name in found}
     return by | {name: (type(None),) if found[name] is None else shape for name, shape in shapes.items()}
 
 

@@ -254,7 +254,12 @@ def _end(arrival: Arrival, view: View, caller: Caller, delivery: Delivery) -> De
     if heard_at is not None:
         end["at"] = heard_at
     has_moved |= _is_new_here(arrival)
-    return Decided([*opening, end, *checkout_after(end, arrival["checkout"])], has_moved=has_moved)
+    facts = [*opening, end, *checkout_after(end, arrival["checkout"])]
+    if "usage" in arrival:
+        from faber_ledger.recording.usage import facts_of_usage  # only where a client has a transcript
+
+        facts += facts_of_usage(arrival["usage"], view.log, caller["client"])
+    return Decided(facts, has_moved=has_moved)
 
 
 def _heard_before_late_end(arrival: Arrival, seen: SeenClient | None) -> float | None:

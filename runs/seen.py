@@ -243,6 +243,11 @@ def names_in(folder: str) -> list[str]:
         return []
 
 
+def is_of_session(path: str, client: str) -> bool:
+    """Return whether a client names its transcript, or the folder of it, after a session."""
+    return client in path or os.path.splitext(path)[0].endswith(f"-{client[:8]}")
+
+
 def changed_at(path: str | None) -> float | None:
     """Return when a regular file was changed; None for anything else."""
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.files.text import one_line
 from faber_ledger.ledger.clock import is_event_id
 from faber_ledger.ledger.disk import FileRefused, around, folder_around, read_text
 from faber_ledger.ledger.encoding import loads
@@ -24,6 +23,9 @@ if TYPE_CHECKING:
     class UserConfig(TypedDict):
         """The user's configuration: its values, its path, what is wrong with it (None: nothing), its unknown keys.
 
+        `usage` says whether tokens are counted, None if it says nothing. `prices` says what a million tokens cost, by
+        the beginning of a model's name, then `input`, `cached` or `output`.
+
         `commands` maps a slash command's name, without arguments, to the program and arguments that replace it;
         placeholders in them are not filled in yet. `url` is the address of the team's server, perhaps with a password,
         and `admins` are the logins that the user lets decide who reads a project there.
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
         commands: dict[str, list[str]]
         url: str | None
         admins: list[str]
+        usage: bool | None
+        prices: dict[str, dict[str, float]]
         path: str
         problem: str | None
         unknown: list[str]
@@ -45,7 +49,8 @@ LIMIT = 65_536
 MAX_UNKNOWN = 5  # keys that are named
 NEW = "new_runs"  # it is about no run that is there
 PROJECT = "project"  # the project's id, which `init` makes: no setting, and in the project's file alone
-NAMES = ("packet_budget", "summaries", "precompact_hint", NEW)
+PRIVATE = ("summaries", "usage")  # off if it is not known what was meant
+NAMES = ("packet_budget", "precompact_hint", *PRIVATE, NEW)
 SWITCHES = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 
@@ -55,6 +60,8 @@ def unknown_keys(values: dict[str, Any], names: Iterable[str]) -> list[str]:
     if not unknown:
         return []
     from difflib import get_close_matches  # rarely needed
+
+    from faber_ledger.files.text import one_line
 
     known = list(names)
     messages = []
@@ -71,6 +78,7 @@ class Settings:
         """Read the project's settings, then the run's, then the variables `FABER_LEDGER_…`: the last one wins."""
         self.packet_budget = HOOK_BUDGET
         self.summaries = True
+        self.usage = True
         self.precompact_hint = True
         self._root = run.root
         self._new_runs: str | None = None
@@ -81,7 +89,7 @@ class Settings:
         if not run.is_kept:
             self._read(run.root, run.settings_path)
         elif not os.path.lexists(os.path.join(run.root, *PATH.split("/"))):
-            self.summaries = False  # the file that switches them off may be gone with the run
+            self.summaries = self.usage = False  # the file that switches them off may be gone with the run
         for name in NAMES:
             variable = f"FABER_LEDGER_{name.upper()}"
             text = environ.get(variable, "").strip().lower()
@@ -107,8 +115,8 @@ class Settings:
                 raise ValueError("it is not a JSON object")
         except (FileRefused, ValueError, RecursionError) as error:
             self.problems.append(f"{os.path.relpath(path, root)}: {error}")
-            self.summaries = False  # the file may be meant to switch them off
-            self.places["summaries"] = os.path.relpath(path, root)
+            self.summaries = self.usage = False  # the file may be meant to switch them off
+            self.places |= dict.fromkeys(PRIVATE, os.path.relpath(path, root))
             return
         unknown = unknown_keys(values, (*NAMES, PROJECT, CARRY))
         self.problems += [f"{os.path.relpath(path, root)}: {message}" for message in unknown]
@@ -136,7 +144,7 @@ class Settings:
             is_right, kind = isinstance(value, bool), "true or false"
         if not is_right:
             self.problems.append(f"{place} must be {kind}")
-            if name != "summaries":
+            if name not in PRIVATE:
                 return
         setattr(self, "_new_runs" if name == NEW else name, value if is_right else False)
         self.places[name] = place.partition(": ")[0]
@@ -180,6 +188,8 @@ def read_user_config() -> UserConfig:
         "commands": {},
         "url": None,
         "admins": [],
+        "usage": None,
+        "prices": {},
         "path": path,
         "problem": None,
         "unknown": [],
@@ -189,17 +199,25 @@ def read_user_config() -> UserConfig:
         config = {} if text is None else loads(text)
         if not isinstance(config, dict):
             raise ValueError("it is not a JSON object")
-        url, admins = config.get("url"), config.get("admins", [])
+        url, admins, usage = config.get("url"), config.get("admins", []), config.get("usage")
         if url is not None and not isinstance(url, str):
             raise ValueError("url is not a text")
         if not isinstance(admins, list) or not all([isinstance(name, str) for name in admins]):
             raise ValueError("admins is not a list of names")
-        roots, commands = _plugin_roots(config.get("plugin_roots", [])), _commands(config.get("commands", {}))
+        if usage is not None and not isinstance(usage, bool):
+            raise ValueError("usage is not true or false")
+        known: Any = {name: config[name] for name in KEYS if name in config}
+        known |= {name: read(known[name]) for name, read in READERS.items() if name in known}
     except (FileRefused, ValueError, RecursionError) as error:
         found["problem"] = f"{path}: {error}"
         return found
-    unknown = unknown_keys(config, ("plugin_roots", "commands", "url", "admins"))
-    return {**found, "plugin_roots": roots, "commands": commands, "url": url, "admins": admins, "unknown": unknown}
+    return {**found, **known, "unknown": unknown_keys(config, KEYS)}
+
+
+def counts_usage(settings: Settings) -> bool:
+    """Return whether the tokens of responses are counted: the user's configuration wins over the project's."""
+    config = read_user_config()
+    return config["problem"] is None and (settings.usage if config["usage"] is None else config["usage"])
 
 
 def user_config_path() -> str:
@@ -253,6 +271,17 @@ def _plugin_roots(roots: object) -> list[str]:
     return expanded
 
 
+def _prices(prices: object) -> dict[str, dict[str, float]]:
+    if not isinstance(prices, dict):
+        raise ValueError("prices is not an object of models")
+    for model, price in prices.items():
+        if not (isinstance(price, dict) and all([type(one) in (int, float) and one >= 0 for one in price.values()])):
+            raise ValueError(f"prices: {model!r} is not an object of numbers")
+        if not price.keys() <= {"input", "cached", "output"}:
+            raise ValueError(f"prices: {model!r} has other keys than input, cached and output")
+    return prices
+
+
 def _commands(commands: object) -> dict[str, list[str]]:
     if not isinstance(commands, dict):
         raise ValueError("commands is not an object of slash commands")
@@ -271,6 +300,9 @@ def _commands(commands: object) -> dict[str, list[str]]:
         mapped[name] = [program, *words[1:]]
     return mapped
 
+
+KEYS = ("plugin_roots", "commands", "url", "admins", "usage", "prices")  # of the user's configuration
+READERS = {"plugin_roots": _plugin_roots, "commands": _commands, "prices": _prices}
 
 # Plugins that the client has installed for this user: its own list of them, and the marketplaces that it has. These are
 # the user's, not the repository's, so a project's workflow and artifacts may be in them. They are looked at only for

@@ -39,7 +39,7 @@ from faber_ledger.ledger.clock import now
 from faber_ledger.runs.git_command import top_of
 from faber_ledger.runs.publish import meant_carry
 from faber_ledger.runs.run import REFS, TREE, find_root
-from faber_ledger.runs.settings import PATH, project_settings
+from faber_ledger.runs.settings import PATH, counts_usage, project_settings
 
 CHECKS = (check_settings, check_once, check_program, check_stays, check_configuration)
 
@@ -69,6 +69,12 @@ CHECKS = (check_settings, check_once, check_program, check_stays, check_configur
     help="Record summaries of compactions, so that they are committed; or keep them in their clone. Without either you "
     "are asked on a terminal; elsewhere a project that is set up for the first time records them. One that was set up "
     "before keeps its setting.",
+)
+@click.option(
+    "--usage/--no-usage",
+    default=None,
+    help="Count the tokens of responses at compactions and ends, from the client's transcript; or do not. Without "
+    "either a project keeps its setting, which counts them.",
 )
 @click.option(
     "--carry",
@@ -108,7 +114,7 @@ def init(dry_run: bool, as_json: bool, **given: Any) -> None:
         say(f"note: {notes.pop(0)}")
     chosen = _choose_carry(root, options.carry, asks=can_ask, fetches=options.fetch)
     travel = agreement.plan_carry(root, chosen, options.remote, options.auto_send)
-    files = _plan_files(root, options.summaries, travel, can_ask=can_ask) if is_project else []
+    files = _plan_files(root, options, travel, can_ask=can_ask) if is_project else []
     git_says = tracking.check_not_ignored(root) if is_project else None
     is_sent = is_project and agreement.is_sent_automatically(root, travel)
     git_hooks, said = git.plan_hooks(root, options.pre_commit, is_project=is_project, is_sent=is_sent)
@@ -158,6 +164,7 @@ class Options(NamedTuple):
     pre_commit: bool | None
     with_commands: bool
     summaries: bool | None
+    usage: bool | None
     carry: str | None
     remote: str | None
     auto_send: bool | None
@@ -166,11 +173,14 @@ class Options(NamedTuple):
 
 def _check_usage(root: str, options: Options, *, is_project: bool) -> None:
     """Raise UsageError for options that do not go together, and NoWorkTree in a bare repository."""
-    needs_project = options.with_commands or options.fetch or (options.summaries, options.carry) != (None, None)
+    chosen = (options.summaries, options.usage, options.carry)
+    needs_project = options.with_commands or options.fetch or chosen != (None, None, None)
     if is_project:
         refuse_bare(root)
     elif needs_project:
-        raise click.UsageError("--commands, --summaries, --carry and --fetch need a project, and there is none here.")
+        raise click.UsageError(
+            "--commands, --summaries, --usage, --carry and --fetch need a project: there is none here."
+        )
     if options.agent is not None and (options.is_git_only or options.scope == "local"):
         raise click.UsageError("--agent goes with --scope project or user, and not with --git-only.")
     if options.carry != REFS and (options.remote, options.auto_send) != (None, None):
@@ -193,15 +203,16 @@ def _plan_hooks(root: str, options: Options) -> tuple[list[FileChange], list[str
     return [settings], [lost] if options.scope == "project" and tracking.is_ignored(root, path) else []
 
 
-def _plan_files(root: str, summaries: bool | None, travel: CarryPlan, *, can_ask: bool) -> list[FileChange]:
+def _plan_files(root: str, options: Options, travel: CarryPlan, *, can_ask: bool) -> list[FileChange]:
     """Return the changes of what git reads and of the project's settings."""
+    summaries = options.summaries
     changes = [git.git_file_change(root, name) for name in git.FILES]
     if summaries is None and can_ask and project.is_choice_due(root):
         say(project.CHOICE)
         summaries = click.confirm(
             project.QUESTION.format(travel=project.travel_word(root)), default=project.RECORDED_BY_DEFAULT, err=True
         )
-    of_project = project.project_change(root, summaries, travel.mode)
+    of_project = project.project_change(root, summaries, options.usage, travel.mode)
     return [*changes, *([of_project] if of_project is not None else [])]
 
 
@@ -248,6 +259,7 @@ def _lines(
     is_shared = any([display_path(change.path, root) in git.FILES for change in changes])
     if commit or not is_shared:  # what is committed was said where it was written
         yield f"note: summaries of compactions {_summaries_words(root)}"
+        yield f"note: {_usage_words(root)}"
     if commit:
         yield f"next: commit {tracking.join_names(commit)}, so that every clone has them"
     if has_hooks and changes[0].action != "unchanged":
@@ -262,3 +274,13 @@ def _summaries_words(root: str) -> str:
             f"are recorded and {travel}, secrets masked; `faber-ledger init --no-summaries` keeps them in their clone"
         )
     return f"stay in their clone, secrets masked; `faber-ledger init --summaries` records them: they are {travel} then"
+
+
+def _usage_words(root: str) -> str:
+    """Return whether the tokens of responses are counted, and how to change that."""
+    if counts_usage(project_settings(root, {})):
+        return (
+            "tokens are counted from the client's transcript, and nothing that was said; `faber-ledger init --no-usage`"
+            " counts none"
+        )
+    return "no tokens are counted: by `usage` in the settings, of the user or the project"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from faber_ledger.cli.reports.usage import usage_data, usage_line
 from faber_ledger.cli.ui.event_words import line_of
 from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_long
 from faber_ledger.cli.ui.progress import progress, track_progress
@@ -20,6 +21,7 @@ from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.projections import fold
 from faber_ledger.projections.difference import apply_event
 from faber_ledger.projections.history import Agents, SessionSummary, summarize_sessions
+from faber_ledger.projections.usage import Usage
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run
 
@@ -73,13 +75,14 @@ class Replay:
         self.run = run
         self.session = session
         self.projector = fold.Projector(fold.empty())
-        self.agents = Agents()
+        self.agents, self.usage = Agents(), Usage()
 
     def events(self) -> Iterator[tuple[Recorded, list[Change]]]:
         """Yield each chosen event with the fields that it changed."""
         with progress(self.run, "replaying", has_place=not sys.stdout.isatty()) as advance:
             for recorded in track_progress(find_events(partial(read_log, self.run), EventQuery()), advance):
                 self.agents.note(recorded)
+                self.usage.note(recorded)
                 if self.session in (None, recorded["event"].get("session_id"), recorded["client"]):
                     yield recorded, apply_event(self.projector, recorded)
                 else:
@@ -105,7 +108,9 @@ class Replay:
                 yield from [f"         {change_line(change)}" for change in changed]
         if not count:
             yield "no event" if self.session is not None else "the log is empty: nothing has happened yet"
-        lines = list(session_table(self.sessions))
+        lines = list(session_table(self.sessions, _tokens_of(self.usage)))
+        if self.session is None and lines and (tokens := usage_line(self.usage)):
+            lines += ["", f"tokens: {tokens}"]
         if has_events and lines:
             yield ""
         yield from lines or ([] if has_events or not count else [NO_SESSION])
@@ -113,7 +118,19 @@ class Replay:
     def data(self) -> dict[str, list[dict[str, Any]]]:
         """Return the same as two lists, `events` and `sessions`."""
         events = [{**recorded, "changes": [*map(change_data, changed)]} for recorded, changed in self.events()]
-        return {"events": events, "sessions": [*map(session_data, self.sessions())]}
+        return {"events": events, "sessions": _sessions_data(self.sessions(), self.usage)}
+
+
+def _sessions_data(sessions: Iterable[SessionSummary], usage: Usage) -> list[dict[str, Any]]:
+    """Return sessions for `--json`, each with what its responses cost."""
+    used = usage.by("session_id")
+    return [
+        {**session_data(session), "usage": usage_data(used.get(session["session_id"], Usage()))} for session in sessions
+    ]
+
+
+def _tokens_of(usage: Usage) -> dict[str, int]:
+    return {session_id: one.used.tokens for session_id, one in usage.by("session_id").items()}
 
 
 # At a moment
@@ -121,12 +138,13 @@ class Replay:
 
 def state_at(run: Run, moment: Moment) -> tuple[dict[str, Any], Iterable[str]]:
     """Return the state at a moment, as data and as lines for people."""
-    projector, agents = fold.Projector(fold.empty()), Agents()
+    projector, agents, usage = fold.Projector(fold.empty()), Agents(), Usage()
     count, last, phase, step = 0, None, None, None
     with read_log(run) as log, progress(run, "replaying") as advance:
         for recorded in filter(moment.has, track_progress(log.stream(), advance)):
             projector.apply(recorded)
             agents.note(recorded)
+            usage.note(recorded)
             count, last = count + 1, recorded
             event: dict[str, Any] = dict(recorded["event"])
             phase, step = (event["phase"], event.get("step")) if "phase" in event else (phase, step)
@@ -143,14 +161,14 @@ def state_at(run: Run, moment: Moment) -> tuple[dict[str, Any], Iterable[str]]:
         "phase": phase,
         "step": step,
         "blocks": projector.blocks,
-        "sessions": [session_data(session) for session in summarize_sessions(projector.blocks, agents)],
+        "sessions": _sessions_data(summarize_sessions(projector.blocks, agents), usage),
     }
     head = f"{time}: " if time is not None else ""
     if last is None:
         return data, [f"{head}before the first event: nothing had happened yet"]
     lines = [f"{head}after {plural(count, 'event')}, the last of them:", line_of(last), ""]
     lines.append(f"phase:    {phase or 'unknown'}{f', step {step}' if step else ''}")
-    sessions = [*session_table(lambda: summarize_sessions(projector.blocks, agents))]
+    sessions = [*session_table(lambda: summarize_sessions(projector.blocks, agents), _tokens_of(usage))]
     return data, [*lines, *_state_lines(projector.blocks), *(["", *sessions] if sessions else [])]
 
 

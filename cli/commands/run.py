@@ -9,6 +9,7 @@ import click
 
 from faber_ledger.cli.commands.run_start import resume, start
 from faber_ledger.cli.reports.run_list import count_events, list_runs, places_of
+from faber_ledger.cli.reports.usage import week_lines
 from faber_ledger.cli.sync.arrival import list_remote_runs, required_remote
 from faber_ledger.cli.sync.purge import forget_at_remote
 from faber_ledger.cli.ui.attention import Filters, attention_table, describe, filter_options, list_by_need
@@ -61,7 +62,8 @@ def run_list(limit: int | None, at_remote: bool, as_json: bool, **wanted: Any) -
 
     A run waits (for an approval, an answer, or feedback), has failed, is stale, open or done; an open session of this
     clone is working or idle while its client lives. `age` is the time since the run was heard of. `~` marks a run whose
-    files this work tree does not have.
+    files this work tree does not have. With --mine the last lines sum up by week what this clone's own sessions on
+    these runs cost, and how long they were at work.
 
     \b
     Example: faber-ledger run list --status in_progress --limit 10
@@ -73,6 +75,8 @@ def run_list(limit: int | None, at_remote: bool, as_json: bool, **wanted: Any) -
     rows = list_by_need(rows[:limit])
     remote = attention_table(rows) if rows else ["no run matches at the remote"]
     lines = [*(remote if at_remote else _table(rows, is_filtered=filters != Filters()))]
+    if filters.mine:
+        lines += week_lines([row["own_weeks"] for row in rows if "own_weeks" in row])
     if left_out:
         lines.append(f"{plural(left_out, 'older run')} not shown")
     if not at_remote and any([not row["in_work_tree"] and not row["active"] for row in rows]):

@@ -11,6 +11,7 @@ import click
 
 from faber_ledger.cli.doctor.hooks import read_hook_log
 from faber_ledger.cli.reports.run_list import position_lines
+from faber_ledger.cli.reports.usage import usage_data, usage_line
 from faber_ledger.cli.sync.agreement import hint_at_remote
 from faber_ledger.cli.sync.versions import due_files
 from faber_ledger.cli.ui.git_words import in_git_data, in_git_line
@@ -28,6 +29,7 @@ from faber_ledger.ledger.queries import Summary, summarize
 from faber_ledger.projections.difference import differing_blocks
 from faber_ledger.projections.fold import artifacts_in_context, blocks_of, entry_of, fold, newest_open, session_history
 from faber_ledger.projections.history import Agents, agent_shown
+from faber_ledger.projections.usage import Usage
 from faber_ledger.recording import sessions
 from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.runs import state_file, state_write
@@ -121,13 +123,15 @@ class Found(NamedTuple):
     unsent: str | None = None
     branch: str | None = None
     notes: Sequence[Note] = ()
+    usage: Usage = Usage()
 
 
 def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
     if lacks_ledger(run):
         return Found(None, blocks_of(state))
     with read_log(run, warn) as log:
-        found = Found(summarize(log), fold(log.stream()), notes=[note for note, _ in notes_of(log)])
+        notes = [note for note, _ in notes_of(log)]
+        found = Found(summarize(log), fold(log.stream()), notes=notes, usage=Usage(log.usage()))
         missing = 0 if carries_refs(run.root) or run.is_kept else len(missing_in_file(log, run.ledger_path))
         if carries_refs(run.root):
             found = found._replace(unsent=describe_unsent(run, log, is_start=False) or _unsent_files(run))
@@ -166,6 +170,7 @@ def _data(run: Run, state: dict[str, Any], found: Found) -> dict[str, Any]:
         "events": found.log.events if found.log else 0,
         "not_in_file": found.missing,
         "last_event_at": found.log.last_at if found.log else None,
+        "usage": usage_data(found.usage),
         "state_agrees": found.agrees,
         "waiting": len(list_waiting(run)),
     }
@@ -206,6 +211,8 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
     if loads and (current := newest_open(blocks)) is not None:
         began = (entry_of(blocks, current) or {}).get("started_at") or ""
         yield f"In context: {', '.join(loads)}" + (f" (last reload {reload})" if reload and reload >= began else "")
+    if tokens := usage_line(found.usage):
+        yield f"Tokens: {tokens}"
     if log is None:
         command = "init --carry refs --fetch" if consent_of(run.root) is None else "sync"
         by_ref = f"not here; `faber-ledger {command}` fetches it, if it was sent"

@@ -7,6 +7,7 @@ import click
 
 from faber_ledger import __version__
 from faber_ledger.cli.reports.chart import Chart, markup
+from faber_ledger.cli.reports.usage import usage_line
 from faber_ledger.cli.ui.event_words import session_shown, words_of
 from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.output_file import output_file
@@ -15,6 +16,7 @@ from faber_ledger.cli.ui.words import plural
 from faber_ledger.context.body import size_words
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.projections.timeline import LISTED, Row, Timeline, build_timeline
+from faber_ledger.projections.usage import Usage
 from faber_ledger.runs.log import read_log
 
 STYLE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "page", "static", "timeline.css")
@@ -57,7 +59,8 @@ def timeline(run: str | None, output: str, as_json: bool) -> None:
     chosen = run_with_ledger(run)
     with read_log(chosen) as log:
         drawn = build_timeline(chosen.run_id, log.stream(), seconds_of)
-    content = page(drawn).encode("utf-8", "replace")
+        tokens = usage_line(Usage(log.usage()), has_money=False)  # prices are the user's, and others read the page
+    content = page(drawn, tokens).encode("utf-8", "replace")
     with output_file(output) as file:
         file.write(content)
     if output == "-":
@@ -68,8 +71,8 @@ def timeline(run: str | None, output: str, as_json: bool) -> None:
     show(data, [line], as_json=as_json)
 
 
-def page(timeline: Timeline) -> str:
-    """Return a run's page."""
+def page(timeline: Timeline, tokens: str | None = None) -> str:
+    """Return a run's page; `tokens` says what its responses cost."""
     with open(STYLE, encoding="utf-8") as file:
         style = file.read()
     lines = [
@@ -85,7 +88,7 @@ def page(timeline: Timeline) -> str:
         f"<style>\n{style}</style>",
         "<main>",
         f"<header><h1>{markup(timeline['run_id'])}</h1>",
-        f"<p>{' · '.join(_facts(timeline))}</p></header>",
+        f"<p>{' · '.join(_facts(timeline, tokens))}</p></header>",
     ]
     if timeline["bars"]:
         lines.append(f"<figure><div>{Chart(timeline).svg()}</div>")
@@ -95,7 +98,7 @@ def page(timeline: Timeline) -> str:
     return "\n".join([*lines, *_events(timeline), "</main>", "</html>"]) + "\n"
 
 
-def _facts(timeline: Timeline) -> Iterator[str]:
+def _facts(timeline: Timeline, tokens: str | None) -> Iterator[str]:
     if timeline["work_id"]:
         yield f"work item {markup(timeline['work_id'])}"
     if timeline["workflow_id"]:
@@ -107,6 +110,8 @@ def _facts(timeline: Timeline) -> Iterator[str]:
     if failures:
         yield f"<strong>{plural(failures, 'failed load')}</strong>"
     yield plural(timeline["events"], "event")
+    if tokens:
+        yield f"tokens: {markup(tokens)}"
     if timeline["first"] is None or timeline["last"] is None:
         return
     first, last = (utc_text(moment[0]).rstrip("Z").split("T") for moment in (timeline["first"], timeline["last"]))

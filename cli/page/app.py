@@ -19,7 +19,7 @@ from starlette.staticfiles import StaticFiles
 from faber_ledger import __version__
 from faber_ledger.cli.page import views
 from faber_ledger.cli.ui.attention import Filters, list_by_need, parse_duration, state_words
-from faber_ledger.cli.ui.words import short_age
+from faber_ledger.cli.ui.words import short_age, tokens_shown
 from faber_ledger.files.text import escape, escape_lines
 from faber_ledger.files.word_query import parse_query
 from faber_ledger.ledger.clock import now, seconds_of
@@ -69,7 +69,11 @@ class Page:
         self._templates = Environment(loader=PackageLoader("faber_ledger", "cli/page/templates"), autoescape=True)
         self._templates.filters.update(line=escape, lines=escape_lines, age=_age)
         self._templates.globals.update(
-            title=source.title, version=__version__, steps_of=views.steps_of, link_of=views.link_of
+            title=source.title,
+            version=__version__,
+            steps_of=views.steps_of,
+            link_of=views.link_of,
+            tokens_shown=tokens_shown,
         )
 
     def show_list(self, request: Request) -> Response:
@@ -99,7 +103,7 @@ class Page:
         """Show one run."""
         run_id, view = self._read(request)
         count = view.timeline["events"]
-        query, sessions = request.query_params, list(views.session_rows(view.timeline))
+        query, sessions = request.query_params, list(views.session_rows(view))
         page, pages = _choose_page(query.get("page"), count, views.EVENTS_A_PAGE, default=None)
         shown, more = _choose_page(query.get("sessions"), len(sessions), views.SESSIONS_A_PAGE, default=1)
         with self._source.open_log(run_id) as log:
@@ -109,7 +113,7 @@ class Page:
             "run.html",
             run_id=run_id,
             view=view,
-            facts=views.facts_of(state, view.timeline),
+            facts=views.facts_of(state, view),
             chart=views.draw(view.timeline, "") if len(sessions) <= views.MOST_DRAWN else "",
             count=len(sessions),
             sessions=sessions[(shown - 1) * views.SESSIONS_A_PAGE :][: views.SESSIONS_A_PAGE],
@@ -134,7 +138,7 @@ class Page:
         """Show what a session was given, and its events."""
         run_id, view = self._read(request)
         session_id = request.path_params["session_id"]
-        session = next((one for one in views.session_rows(view.timeline) if one["id"] == session_id), None)
+        session = next((one for one in views.session_rows(view) if one["id"] == session_id), None)
         if session is None:
             raise HTTPException(404, f"{run_id} has no session {session_id}")
         with self._source.open_log(run_id) as log:

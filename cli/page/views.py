@@ -9,14 +9,16 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.reports.chart import Chart
+from faber_ledger.cli.reports.usage import usage_line
 from faber_ledger.cli.ui.attention import NUMBER, pull_request
 from faber_ledger.cli.ui.event_words import session_shown, words_of
-from faber_ledger.cli.ui.words import duration, plural, ran_seconds
+from faber_ledger.cli.ui.words import duration, plural, ran_seconds, tokens_shown
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.encoding import HASH, ROW, compute_hash, decode_row
 from faber_ledger.ledger.verify import find_problems
 from faber_ledger.projections.history import agent_shown
 from faber_ledger.projections.timeline import build_timeline
+from faber_ledger.projections.usage import Usage
 from faber_ledger.runs.progress import branch_name, current_phase, current_step, phases_completed, text_of_value
 
 if TYPE_CHECKING:
@@ -69,6 +71,7 @@ class RunView(NamedTuple):
     """A run: what its log says, folded once, and whether the log is sound."""
 
     timeline: Timeline
+    usage: Usage
     texts: list[Text]
     problems: list[str]
 
@@ -89,9 +92,9 @@ def link_of(text: str | None) -> tuple[str, str | None]:
     return f"#{number[1]}" if number else text or "-", text if is_address else None
 
 
-def facts_of(state: dict[str, Any], timeline: Timeline) -> Iterator[tuple[str, str]]:
+def facts_of(state: dict[str, Any], view: RunView) -> Iterator[tuple[str, str]]:
     """Yield what is known of a run, each fact with its name."""
-    bars = timeline["bars"]
+    timeline, bars = view.timeline, view.timeline["bars"]
     facts = {
         "work item": text_of_value(state.get("work_id")) or timeline["work_id"],
         "target": text_of_value(state.get("target")),
@@ -105,6 +108,7 @@ def facts_of(state: dict[str, Any], timeline: Timeline) -> Iterator[tuple[str, s
         "sessions": f"{len(bars)} on {plural(len({bar['machine'] for bar in bars}), 'machine')}" if bars else None,
         "compactions": str(len(timeline["compactions"])) if timeline["compactions"] else None,
         "events": f"{timeline['events']:,}",
+        "tokens": usage_line(view.usage),
     }
     yield from ((name, value) for name, value in facts.items() if value)
 
@@ -113,9 +117,10 @@ def read_run(source: Source, run_id: str) -> RunView:
     """Return a run's view; raises RunNotFound, LedgerError."""
     with source.open_log(run_id) as log:
         timeline = build_timeline(run_id, log.stream(), seconds_of)
+        usage = Usage(log.usage())
         texts = [_text_of(one) for one in islice(_newest(log, tuple(TEXTS)), MOST_TEXTS)]
         problems = [problem.what for problem in islice(find_problems(log.path), 5) if not problem.is_note]
-    return RunView(timeline, [one for one in texts if one.text], problems)
+    return RunView(timeline, usage, [one for one in texts if one.text], problems)
 
 
 def draw(timeline: Timeline, address: str) -> str:
@@ -173,9 +178,10 @@ def _text_of(recorded: Recorded) -> Text:
     return Text(name, str(recorded["at"]), where, text, recorded["id"])
 
 
-def session_rows(timeline: Timeline) -> Iterator[dict[str, Any]]:
+def session_rows(view: RunView) -> Iterator[dict[str, Any]]:
     """Yield the sessions of a run, the newest first."""
-    for bar in reversed(timeline["bars"]):
+    usage = view.usage.by("session_id")
+    for bar in reversed(view.timeline["bars"]):
         one = bar["session"]
         yield {
             "id": one["session_id"],
@@ -186,6 +192,7 @@ def session_rows(timeline: Timeline) -> Iterator[dict[str, Any]]:
             "end": "open" if bar["is_open"] else one["end_reason"] or "ended",
             "completed": ", ".join(one["newly_completed"]),
             "loaded": len(one["artifacts_loaded"]),
+            "tokens": tokens_shown(usage[one["session_id"]].used.tokens) if one["session_id"] in usage else "",
         }
 
 
@@ -211,9 +218,9 @@ def events_of_session(log: Log, session_id: str) -> list[Event]:
 
 def markdown_of(run_id: str, state: dict[str, Any], view: RunView) -> str:
     """Return a run as Markdown for an issue: facts, sessions, decisions and notes."""
-    lines = [f"## {run_id}", "", *[f"- {name}: {_plain(value)}" for name, value in facts_of(state, view.timeline)], ""]
+    lines = [f"## {run_id}", "", *[f"- {name}: {_plain(value)}" for name, value in facts_of(state, view)], ""]
     lines += ["| session | agent | machine | started (UTC) | ran | end | completed |", "|---|---|---|---|---|---|---|"]
-    for one in session_rows(view.timeline):
+    for one in session_rows(view):
         cells = (one["id"], one["agent"], one["machine"], one["started_at"], one["length"], one["end"])
         lines.append(f"| {' | '.join([_plain(cell) for cell in (*cells, one['completed'])])} |")
     for text in view.texts:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from faber_ledger.cli.reports.usage import usage_data, weeks_data
 from faber_ledger.cli.ui.attention import Filters, Row, describe
 from faber_ledger.cli.ui.which_run import match_run
 from faber_ledger.files.json_text import JsonText
@@ -19,6 +20,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.queries import summarize
 from faber_ledger.projections.fold import blocks_of, current_session, fold, newest_open, session_history
 from faber_ledger.projections.history import machines_of, summarize_sessions
+from faber_ledger.projections.usage import Usage
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.copies import runs_in_other_work_trees
@@ -62,12 +64,16 @@ def _time_of(path: str) -> str:
 
 
 class Known(NamedTuple):
-    """What a run's state and log say of it; `start` began the session that is open, else the newest one."""
+    """What a run's state and log say of it; `start` began the session that is open, else the newest one.
+
+    `own_weeks` are what this clone's own sessions cost.
+    """
 
     row: Row
     state: dict[str, Any]
     start: Recorded | None
     is_open: bool
+    own_weeks: Any
 
 
 def read_row(run: Run, filters: Filters) -> Row:
@@ -77,7 +83,8 @@ def read_row(run: Run, filters: Filters) -> Row:
 
 def describe_known(run: Run, known: Known, filters: Filters) -> Row:
     """Return a run as the lists show it, by what was read of it; its state is as it is now."""
-    return describe(known.row, known.state, filters, run.root, known.start, is_open=known.is_open)
+    row = {**known.row, "own_weeks": known.own_weeks} if filters.mine else known.row
+    return describe(row, known.state, filters, run.root, known.start, is_open=known.is_open)
 
 
 def describe_found(found: Found, filters: Filters, root: str, role: str) -> Row:
@@ -98,11 +105,11 @@ def read_known(run: Run) -> Known:
         document = JsonText("{}")
         state, problem, ledger_problem = {}, None if is_state_ignored(run) else error.message, None
     is_ignored = not state and problem is None
-    log, start, blocks = None, None, blocks_of(state)
+    log, start, blocks, usage = None, None, blocks_of(state), Usage()
     try:
         if not lacks_ledger(run):
             with read_log(run) as opened:
-                log = summarize(opened)
+                log, usage = summarize(opened), Usage(opened.usage())
                 state = known_members(opened, run) if is_ignored else state
                 is_shown = not is_ignored and KnownState(document).shows(opened)
                 blocks = blocks if is_shown else fold(opened.stream())
@@ -124,10 +131,12 @@ def read_known(run: Run) -> Known:
         "events": log.events if log else 0,
         "last_event_at": log.last_at if log else None,
         "last_heard_at": log.last_at if log else None,
+        "usage": usage_data(usage),
         "problem": problem,
         "ledger_problem": ledger_problem,
     }
-    return Known(row, state, start, newest_open(blocks) is not None)
+    weeks = weeks_data(usage.by("writer").get(known_writer(run.root), Usage()))
+    return Known(row, state, start, newest_open(blocks) is not None, weeks)
 
 
 def newest_start(log: Log, blocks: Blocks) -> Recorded | None:

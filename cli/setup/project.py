@@ -23,7 +23,7 @@ from faber_ledger.runs.synced import known_project
 
 # The project's settings
 
-NAME = "summaries"
+NAME, USAGE = "summaries", "usage"
 LARGEST = 1024 * 1024  # bytes of committed settings
 # What a project gets that is set up where nobody can be asked.
 RECORDED_BY_DEFAULT = True
@@ -42,7 +42,7 @@ def travel_word(root: str) -> str:
     return "sent" if carries_refs(root) else "committed"
 
 
-def project_change(root: str, summaries: bool | None, carry: str | None) -> FileChange | None:
+def project_change(root: str, summaries: bool | None, usage: bool | None, carry: str | None) -> FileChange | None:
     """Return the change that writes the choices, and the project's id, into its settings; None if they stay.
 
     Without a choice, a project that is set up for the first time gets RECORDED_BY_DEFAULT. In a clone that has
@@ -56,7 +56,7 @@ def project_change(root: str, summaries: bool | None, carry: str | None) -> File
         before = read_inside(path, root)
         settings = JsonText("{}" if before is None else before.decode())
     except (LedgerError, ValueError) as error:
-        if summaries is None and carry is None and not is_first:
+        if (summaries, usage, carry) == (None, None, None) and not is_first:
             return None
         if isinstance(error, LedgerError):
             raise
@@ -65,8 +65,7 @@ def project_change(root: str, summaries: bool | None, carry: str | None) -> File
     members: dict[str, object] = {}
     if summaries is not None or (is_first and NAME not in settings.value):
         members[NAME] = RECORDED_BY_DEFAULT if summaries is None else summaries
-    if carry is not None:
-        members[CARRY] = carry
+    members |= {name: value for name, value in ((USAGE, usage), (CARRY, carry)) if value is not None}
     if PROJECT not in settings.value:
         members[PROJECT] = known_project(root) or _committed_project(root) or _make_project_id()
     if all([settings.value.get(name) == value for name, value in members.items()]):
@@ -109,9 +108,9 @@ def _is_ours_alone(content: bytes) -> bool:
         value = JsonText(content.decode()).value
     except ValueError:
         return False
-    made = {one: value.get(one) for one in (NAME, PROJECT, CARRY)}
+    made = {one: value.get(one) for one in (NAME, USAGE, PROJECT, CARRY)}
     kept = {name: made[name] for name in value if name in made}
-    return bool(kept) and content == _alone(kept) and isinstance(kept.get(NAME, True), bool)
+    return bool(kept) and content == _alone(kept) and all([type(kept.get(one, True)) is bool for one in (NAME, USAGE)])
 
 
 def is_set_up(root: str) -> bool:

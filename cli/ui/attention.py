@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import click
 
 from faber_ledger.cli.ui.which_event import Time
-from faber_ledger.cli.ui.words import short_age, table, with_agents
+from faber_ledger.cli.ui.words import short_age, table, tokens_shown, with_agents
 from faber_ledger.ledger.clock import now, seconds_of, utc_text
 from faber_ledger.runs.progress import (
     ACTIVE,
@@ -170,8 +170,13 @@ def list_by_need(rows: Iterable[Row]) -> list[Row]:
 
 def attention_table(rows: list[Row], marks: Callable[[Row], str] = lambda _: "", **more: Any) -> Iterator[str]:
     """Yield the table of described runs; `marks` precede their names, and `more` are further columns, with cells."""
-    cells = [(*[of(row) for of in more.values()], marks(row) + row["run_id"], *_cells(row)) for row in rows]
-    lines = with_agents([(*more, *COLUMNS), *cells], [row["agent"] or None for row in rows])
+    used = [usage and tokens_shown(usage["tokens"]) for usage in [row.get("usage") for row in rows]]
+    last = ("tokens",) if any(used) else ()  # only where any are known
+    cells = [
+        (*[of(row) for of in more.values()], marks(row) + row["run_id"], *_cells(row), *[tokens or "-" for _ in last])
+        for row, tokens in zip(rows, used, strict=True)
+    ]
+    lines = with_agents([(*more, *COLUMNS, *last), *cells], [row["agent"] or None for row in rows])
     yield from table(lines, flexible=(*more, *COLUMNS[1:7]))
 
 

@@ -86,7 +86,7 @@ def value_words(value: Any) -> str:
 
 
 CLIENT = "claude"  # the agent that is not named where all sessions are its
-TITLES = ("session", "machine", "agent", "started", "ran", "ended", "newly completed", "loaded")
+TITLES = ("session", "machine", "agent", "started", "ran", "ended", "tokens", "newly completed", "loaded")
 
 
 def session_data(session: SessionSummary) -> dict[str, Any]:
@@ -111,23 +111,31 @@ def _ran_words(session: SessionSummary) -> str:
     return "unknown" if seconds is None else f"over {duration(seconds)}"
 
 
-def session_table(sessions: Callable[[], Iterable[SessionSummary]]) -> Iterator[str]:
-    """Return a table of sessions, one line each; nothing for none. Agents are a column where there are others."""
-    found = list(sessions())
+def session_table(
+    sessions: Callable[[], Iterable[SessionSummary]], tokens: Mapping[str, int] | None = None
+) -> Iterator[str]:
+    """Return a table of sessions, one line each; nothing for none. Agents are a column where there are others.
+
+    So are the `tokens` of sessions, if there are any.
+    """
+    found, tokens = list(sessions()), tokens or {}
     ends = Counter([_end_of(session["session_id"]) for session in found])
-    rows = [TITLES, *[_cells(session, ends) for session in found]]
+    rows: Sequence[tuple[str, ...]] = [TITLES, *[_cells(session, ends, tokens) for session in found]]
+    rows = rows if tokens else _without(rows, "tokens")
     yield from table(with_agents(rows, [session["agent"] for session in found])) if found else ()
 
 
 def with_agents(rows: Sequence[tuple[str, ...]], agents: Iterable[str | None]) -> Sequence[tuple[str, ...]]:
     """Return a table's rows, whose first has the titles, without the column of agents if all are the client itself."""
-    if any([agent not in (None, CLIENT) for agent in agents]):
-        return rows
-    at = rows[0].index("agent")
+    return rows if any([agent not in (None, CLIENT) for agent in agents]) else _without(rows, "agent")
+
+
+def _without(rows: Sequence[tuple[str, ...]], title: str) -> Sequence[tuple[str, ...]]:
+    at = rows[0].index(title)
     return [(*row[:at], *row[at + 1 :]) for row in rows]
 
 
-def _cells(session: SessionSummary, ends: Counter[str]) -> tuple[str, ...]:
+def _cells(session: SessionSummary, ends: Counter[str], tokens: Mapping[str, int]) -> tuple[str, ...]:
     end = _end_of(session["session_id"])
     return (
         end if ends[end] == 1 else session["session_id"],
@@ -136,6 +144,7 @@ def _cells(session: SessionSummary, ends: Counter[str]) -> tuple[str, ...]:
         str(session["started_at"] or "unknown"),
         _ran_words(session),
         str(session["end_reason"] or "unknown") if session["ended_at"] else "-",
+        tokens_shown(tokens[session["session_id"]]) if session["session_id"] in tokens else "-",
         ", ".join(session["newly_completed"]) or "-",
         ", ".join(session["artifacts_loaded"]) or "-",
     )
@@ -168,6 +177,17 @@ def table(rows: Sequence[Sequence[str]], flexible: Sequence[str] = ()) -> Iterat
 def plural(count: int, noun: str, nouns: str = "") -> str:
     """Return a count with its noun: `1 event`, `3 events`; `nouns` is a plural that is not formed with s."""
     return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
+
+
+STEPS = ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k"))
+
+
+def tokens_shown(count: int) -> str:
+    """Return a number of tokens as people say it: `950`, `12.3k`, `4.5M`."""
+    for size, unit in STEPS:
+        if count >= size:
+            return f"{count / size:.1f}".removesuffix(".0") + unit
+    return str(count)
 
 
 UNITS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))

@@ -16,6 +16,7 @@ from support.command import COMMAND
 from support.project import RUN, Project
 from support.served import Served
 from support.timelines import HOSTILE
+from support.transcripts import place_of, response
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,6 +75,18 @@ def test_a_run_has_its_sessions_texts_and_events(project: Project, page: Served)
     of_event = page.read(f"/run/{RUN}/event/{event['id']}")
     (stored,) = re.findall("<pre>(.*)</pre>", of_event, re.DOTALL)
     assert json.loads(html.unescape(stored))["id"] == event["id"]
+
+
+def test_tokens_are_shown_of_run_and_session(project: Project, page: Served) -> None:
+    path = place_of(project, "4f0c")
+    path.write_text(response("msg_1", (10, 500, 40)))
+    assert "tokens" not in shown(page.read("/"))
+    project.deliver(STARTED, client="4f0c", fields={"transcript_path": str(path)})
+    project.deliver("SessionEnd.other.print", client="4f0c", fields={"transcript_path": str(path)})
+    assert " tokens heard of " in shown(page.read("/"))
+    words = shown(page.read(f"/run/{RUN}"))
+    assert "tokens 550 (500 cached, 40 out) in 1 response" in words
+    assert re.search(r"\d 550 claude-session", words)
 
 
 def test_a_log_that_was_changed_is_not_called_verified(project: Project, page: Served) -> None:

@@ -48,6 +48,8 @@ def test_a_session_and_its_resume_are_recorded_with_their_packets(clients: Clien
     assert clients.asked[0].count(PACKET) == PACKETS[agent]
     assert [one["end_reason"] for one in clients.sessions()] == ["normal", "normal"]
     assert "session started (resume) by" in clients.run("faber-ledger", "log", "--type", "session_started")
+    counted = clients.run("faber-ledger", "log", "--type", "usage_recorded").count(" took 100 tokens and 0 cached ones")
+    assert counted == 2 or (agent == "copilot" and counted == 1)  # its file lags behind its end
 
 
 def test_copilot_beside_the_client_has_one_session_and_one_packet(clients: Clients) -> None:

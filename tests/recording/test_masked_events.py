@@ -30,12 +30,12 @@ START, PRE, POST, END = (
 TOKEN = "gh" + "p_" + "a1B2" * 9
 PASSWORD = "Sommer2026!"
 SAID = f"log in with password: {PASSWORD} and {TOKEN}, then go on"
-FREE = {"client_reason", "error", "reason", "summary", "text", "told", "uncommitted_names"}
+FREE = {"client_reason", "error", "reason", "summary", "text", "told", "uncommitted_names", "model"}
 NAMES = {
     *("type", "kind", "given", "severity", "code", "mode", "status", "trigger", "source", "loaded_at", "hook"),
     *("run_id", "workflow_id", "work_id", "session_id", "artifact_id", "agent_id", "also_loaded", "event_id"),
     *("phase", "phases_completed", "step", "branch", "cwd", "hostname", "platform", "pid", "git_commit", "commit"),
-    *("digest", "sha256", "agent", "agent_version"),
+    *("digest", "sha256", "agent", "agent_version", "in_phase", "read_files"),
     "blocks",  # of a run that is adopted: they are in git already, and the projection shows them
 }
 

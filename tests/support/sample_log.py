@@ -70,6 +70,18 @@ def later_types() -> list[Event]:
             "uncommitted": True,
         },
         {
+            "type": "usage_recorded",
+            "session_id": FIRST,
+            "model": "claude-opus-4-1",
+            "in_phase": "build",
+            "input_tokens": 1200,
+            "cached_tokens": 90_000,
+            "output_tokens": 340,
+            "turns": 3,
+            "active_seconds": 95,
+            "read_files": {"0f3a9c5d7e1b2a48": "0 52430 1f0e5ab2"},
+        },
+        {
             "type": "context_reconstituted",
             "status": "in_progress",
             "phase": "build",

@@ -1,0 +1,89 @@
+"""What responses cost, in words and as data: tokens, and money by the user's own prices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import date, timedelta
+from typing import Any
+
+from faber_ledger.cli.ui.words import duration, plural, tokens_shown
+from faber_ledger.files.text import one_line
+from faber_ledger.projections.usage import Usage, Used
+from faber_ledger.runs.settings import read_user_config
+
+MILLION = 1_000_000
+LONGEST_PHASES = 150
+OF_RUN = "unknown phase"
+
+
+def usage_data(usage: Usage) -> dict[str, Any] | None:
+    """Return the sums of a run, of its phases and its models; None for no response."""
+    if not usage.used.turns:
+        return None
+    phases = {phase or OF_RUN: _data_of(one) for phase, one in usage.by("phase").items()}
+    return {**_data_of(usage), "phases": phases, "models": {of: _data_of(one) for of, one in usage.by("model").items()}}
+
+
+def _data_of(usage: Usage) -> dict[str, Any]:
+    used = usage.used._asdict()
+    used.pop("active_seconds")  # how long somebody was at work is shown to nobody else
+    return {**used, "tokens": usage.used.tokens, "cost": cost_of(usage)}
+
+
+def cost_of(usage: Usage) -> float | None:
+    """Return what responses cost by the user's prices of a million tokens; None if a model has none.
+
+    The price with the longest name that a model's name begins with is its own.
+    """
+    prices, cost = read_user_config()["prices"], 0.0
+    for model, one in usage.by("model").items():
+        name = max([name for name in prices if model.startswith(name)], key=len, default=None)
+        if name is None:
+            return None
+        used, price = one.used, prices[name]
+        counts = {"input": used.input_tokens, "cached": used.cached_tokens, "output": used.output_tokens}
+        cost += sum([count * price.get(kind, 0) for kind, count in counts.items()]) / MILLION
+    return round(cost, 4)
+
+
+def usage_line(usage: Usage, *, has_money: bool = True) -> str | None:
+    """Return what a run cost as one line, with its phases; None for no response."""
+    if not usage.used.turns:
+        return None
+    found = usage.by("phase")
+    phases = [f"{phase or OF_RUN} {tokens_shown(one.used.tokens)}" for phase, one in found.items()]
+    cost = cost_of(usage) if has_money else None
+    money = "" if cost is None else f"; {cost:,.2f} by your prices"
+    in_phases = f": {one_line(', '.join(phases), LONGEST_PHASES)}" if set(found) != {None} else ""
+    return f"{_words_of(usage.used)}{in_phases}{money}"
+
+
+def _words_of(used: Used) -> str:
+    parts = f"{tokens_shown(used.cached_tokens)} cached, {tokens_shown(used.output_tokens)} out"
+    return f"{tokens_shown(used.tokens)} ({parts}) in {plural(used.turns, 'response')}"
+
+
+def weeks_data(usage: Usage) -> dict[str, dict[str, Any]]:
+    """Return the sums of each week, by the date of its Monday, with the seconds that somebody was at work."""
+    weeks: dict[str, Usage] = {}
+    for day, one in usage.by("day").items():
+        try:
+            at = date.fromisoformat(day)
+        except ValueError:
+            continue
+        weeks.setdefault((at - timedelta(days=at.weekday())).isoformat(), Usage()).add(one)
+    return {
+        monday: {**_data_of(one), "active_seconds": one.used.active_seconds} for monday, one in sorted(weeks.items())
+    }
+
+
+def week_lines(runs: Iterable[dict[str, dict[str, Any]]]) -> Iterator[str]:
+    """Yield a line for each week of some runs: tokens, the time at work, and money."""
+    weeks: dict[str, list[dict[str, Any]]] = {}
+    for monday, week in [pair for run in runs for pair in run.items()]:
+        weeks.setdefault(monday, []).append(week)
+    for monday, found in sorted(weeks.items()):
+        used = Used(*[sum([week[name] for week in found]) for name in Used._fields])
+        costs = [week["cost"] for week in found]
+        money = "" if None in costs else f", {sum(costs):,.2f} by your prices"
+        yield f"week of {monday}: {_words_of(used)}, {duration(used.active_seconds)} at work{money}"

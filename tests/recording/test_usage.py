@@ -1,0 +1,280 @@
+"""What responses cost is read from the client's own transcript at a pre-compact and at an end, each response once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.files_with import files_with
+from support.project import Project
+from support.transcripts import MODEL, SECRET, place_of, prompt, response
+
+from faber_ledger.ledger.clock import now, utc_text
+
+START, PRE, COMPACT, END = (
+    "SessionStart.startup.print",
+    "PreCompact.auto.print",
+    "SessionStart.compact.print",
+    "SessionEnd.other.print",
+)
+ME = "324802ff-0231-4ac6-8eb6-c6c99574fbae"
+TOKEN = "gh" + "p_" + "a1B2" * 9
+
+
+def deliver(project: Project, name: str, path: Path, client: str = ME, **fields: str) -> None:
+    """Deliver what a client with this transcript sends."""
+    answer = project.deliver(name, client=client, pid="4711", fields={"transcript_path": str(path), **fields})
+    assert (answer.code, answer.errors) == (0, "")
+
+
+def append(path: Path, *texts: str) -> None:
+    with path.open("a") as file:
+        file.write("".join(texts))
+
+
+def counted(project: Project, *names: str) -> list[tuple[Any, ...]]:
+    """Return the model and the tokens, or the named fields, of each event of usage."""
+    names = names or ("model", "input_tokens", "cached_tokens", "output_tokens", "turns")
+    return [tuple(event[name] for name in names) for event in project.of_type("usage_recorded")]
+
+
+def test_each_response_counts_once_by_its_id(project: Project) -> None:
+    path = place_of(project, ME)
+    deliver(project, START, path)
+    append(path, prompt(), response("msg_1", (10, 500, 40)), prompt(), response("msg_2", (3, 800, 5)))
+    deliver(project, PRE, path)
+    assert counted(project) == [(MODEL, 13, 1300, 45, 2)]
+    deliver(project, COMPACT, path)
+    append(path, response("msg_2", (3, 800, 5)), response("msg_3", (1, 1, 1)))
+    deliver(project, END, path)
+    deliver(project, END, path, reason="exit")
+    assert counted(project) == [(MODEL, 13, 1300, 45, 2), (MODEL, 1, 1, 1, 1)]
+    assert [event["session_id"] for event in project.of_type("usage_recorded")] == [
+        event["session_id"] for event in project.of_type("session_started")
+    ]
+    assert files_with(project.root, SECRET) == []
+    project.assert_projected()
+
+
+def test_a_clone_that_has_lost_its_notes_counts_nothing_again(project: Project) -> None:
+    path = place_of(project, ME)
+    deliver(project, START, path)
+    append(path, response("msg_1", (10, 500, 40)))
+    deliver(project, PRE, path)
+    for note in (project.root / ".git/faber-ledger").rglob("clients/*"):
+        note.unlink()
+    append(path, response("msg_2", (1, 1, 1)))
+    deliver(project, END, path)
+    assert counted(project, "turns") == [(1,), (1,)]
+
+
+def test_a_subagents_responses_count_with_its_sessions(project: Project) -> None:
+    path = place_of(project, ME)
+    deliver(project, START, path)
+    folder = path.with_suffix("") / "subagents"
+    folder.mkdir(parents=True)
+    append(path, response("msg_1", (10, 500, 40)))
+    append(folder / "agent-a1.jsonl", response("msg_2", (1, 2, 3), model="claude-haiku-4-5"))
+    shown = response("msg_3", (1, 2, 3), model="claude-haiku-4-5")
+    append(folder / "agent-a2.jsonl", shown)
+    nested = shown.splitlines()[1]  # the main file may show it, too
+    append(path, f'{{"isSidechain":false,"type":"progress","data":{{"message":{nested}}},"toolUseID":"agent_1"}}\n')
+    append(path, f'{{"data":{{"message":{nested}}},"isSidechain":false,"type":"progress"}}\n')
+    deliver(project, END, path)
+    assert sorted(counted(project)) == [("claude-haiku-4-5", 2, 4, 6, 2), (MODEL, 10, 500, 40, 1)]
+
+
+def test_what_came_before_the_session_is_not_the_runs(project: Project) -> None:
+    """As where a client is resumed, or a fork begins with a copy of the conversation."""
+    path = place_of(project, ME)
+    append(path, response("msg_1", (10, 500, 40), after=-3600))
+    deliver(project, START, path)
+    append(path, response("msg_2", (1, 2, 3)))
+    deliver(project, END, path)
+    assert counted(project, "input_tokens", "turns") == [(1, 1)]
+
+
+def test_a_line_whose_parts_come_in_another_order_counts(project: Project) -> None:
+    path = place_of(project, ME)
+    deliver(project, START, path)
+    line = json.loads(response("msg_1", (1, 2, 3)).splitlines()[1])
+    moved = {"type": line.pop("type"), "timestamp": line.pop("timestamp"), **line}
+    message = moved.pop("message")
+    message = {"usage": message.pop("usage"), **message}
+    append(path, json.dumps({**moved, "message": message}, separators=(",", ":")) + "\n")
+    deliver(project, END, path)
+    assert counted(project) == [(MODEL, 1, 2, 3, 1)]
+
+
+def test_time_counts_between_responses_that_follow_soon(project: Project) -> None:
+    path = place_of(project, ME)
+    deliver(project, START, path)
+    append(path, *[response(f"msg_{after}", (1, 2, 3), after=after) for after in (1, 61, 1061, 1062)])
+    deliver(project, END, path)
+    assert counted(project, "turns", "active_seconds")[0] in [(4, 61), (4, 60), (4, 1), (4, 0)]  # 0 over midnight
+
+
+def test_a_response_belongs_to_the_phase_of_its_time(project: Project) -> None:
+    """By the times that the state has; without them, to the phase that did not change meanwhile, else to none."""
+    path = place_of(project, ME)
+    project.change_state(phases={"frame": {"status": "completed"}, "build": {"status": "in_progress"}})
+    deliver(project, START, path)
+    append(path, response("msg_1", (1, 1, 1)))
+    deliver(project, PRE, path)
+    deliver(project, COMPACT, path)
+    append(path, response("msg_2", (2, 2, 2)))
+    project.change_state(current_phase="evaluate")
+    deliver(project, PRE, path)
+    deliver(project, COMPACT, path)
+    times = {"build": "2026-01-05T14:30:22Z", "evaluate": "2999-01-05T14:30:22Z"}
+    project.change_state(phases={name: {"status": "in_progress", "started_at": at} for name, at in times.items()})
+    append(path, response("msg_3", (3, 3, 3)))
+    deliver(project, END, path)
+    assert counted(project, "in_phase", "input_tokens") == [("build", 1), (None, 2), ("build", 3)]
+
+
+@pytest.mark.parametrize("name", [TOKEN, "m" * 500, "claude-\u202e\n", 7])
+def test_a_models_name_is_short_and_has_no_secret(project: Project, name: Any) -> None:
+    path = place_of(project, ME)
+    deliver(project, START, path)
+    append(path, response("msg_1", (1, 1, 1), model=name))
+    deliver(project, END, path)
+    (found,) = counted(project, "model")[0]
+    assert len(found) <= 60
+    assert found.isprintable()
+    assert TOKEN not in found
+
+
+ODD = [
+    "",
+    "\0" * 100,
+    "[" * 100_000 + '"usage":{',
+    '{"type":"assistant","message":{"id":"a","usage":{"input_tokens":-5,"output_tokens":1e9}}}\n',
+    '{"type":"assistant","message":{"id":"a","usage":{"input_tokens":5}},"timestamp":"yesterday"}\n',
+    '{"type":"assistant","message":[{"usage":{"input_tokens":5}}],"timestamp":7}\n',
+    response("msg_1", (1, 1, 1)).splitlines()[0],
+]
+
+
+@pytest.mark.parametrize("content", [None, *ODD])
+def test_a_missing_or_odd_transcript_is_no_error(project: Project, content: str | None) -> None:
+    path = place_of(project, ME)
+    deliver(project, START, path)
+    if content is not None:
+        path.write_text(content)
+    deliver(project, END, path)
+    assert [event for event in counted(project, "input_tokens") if event != (0,)] == []
+    assert project.current is None
+
+
+def test_a_long_transcript_is_read_over_several_calls(project: Project) -> None:
+    path = place_of(project, ME)
+    deliver(project, START, path)
+    append(path, *[response("msg_1", (1, 1, 1)), prompt("x" * 9_000_000), response("msg_2", (2, 2, 2))])
+    deliver(project, PRE, path)
+    assert counted(project, "input_tokens") == [(1,)]
+    deliver(project, COMPACT, path)
+    deliver(project, PRE, path, trigger="manual")
+    deliver(project, COMPACT, path)
+    deliver(project, END, path)
+    assert [event for event in counted(project, "input_tokens") if event != (0,)] == [(1,), (2,)]
+
+
+def test_an_end_that_waits_has_its_tokens_when_it_is_recorded(project: Project) -> None:
+    path = place_of(project, ME)
+    deliver(project, START, path)
+    append(path, response("msg_1", (1, 1, 1)))
+    project.refuse()
+    assert project.deliver(END, client=ME, pid="4711", fields={"transcript_path": str(path)}).code == 0
+    project.relent()
+    assert project.faber("seal").returncode == 0
+    assert counted(project, "turns") == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("of_project", "of_user", "is_counted"),
+    [(False, None, False), (True, False, False), (False, True, True), (None, None, True), (None, "no", False)],
+)
+def test_the_users_configuration_wins_over_the_project(
+    project: Project, of_project: bool | None, of_user: Any, is_counted: bool
+) -> None:
+    if of_project is not None:
+        project.said("init", "--git-only", "--usage" if of_project else "--no-usage")
+    if of_user is not None:
+        config = Path(project.environment()["XDG_CONFIG_HOME"]) / "faber-ledger/config.json"
+        config.parent.mkdir(parents=True, exist_ok=True)
+        config.write_text(json.dumps({"usage": of_user}))
+    path = place_of(project, ME)
+    fields = {"transcript_path": str(path)}
+    project.deliver(START, client=ME, fields=fields)
+    append(path, response("msg_1", (1, 1, 1)))
+    project.deliver(END, client=ME, fields=fields)
+    assert bool(counted(project)) == is_counted
+
+
+# Other agents: lines as the real clients write them, without what was said
+
+AGENTS = Path(__file__).parents[1] / "fixtures/agents"
+OTHER = "01995c1e-5f0a-7c31-9a55-0c0ffee00001"
+CODEX = (
+    '{"timestamp":"AT","type":"turn_context","payload":{"model":"gpt-5-codex","summary":"SAID"}}\n'
+    '{"timestamp":"AT","ordinal":5,"type":"event_msg","payload":{"type":"token_count","info":null,"rate_limits":{}}}\n'
+)
+CODEX_TOTAL = (
+    '{"timestamp":"AT","ordinal":9,"type":"event_msg","payload":{"type":"token_count","info":{"total_token_usage":'
+    '{"input_tokens":%d,"cached_input_tokens":%d,"output_tokens":%d,"reasoning_output_tokens":1,"total_tokens":1},'
+    '"last_token_usage":{"input_tokens":7},"model_context_window":258400},"rate_limits":{"plan_type":null}}}\n'
+)
+COPILOT = (
+    '{"type":"session.usage_record","data":{"usage":{"model":"gpt-5","inputTokens":%d,"outputTokens":%d,'
+    '"cacheReadTokens":%d,"cacheWriteTokens":0}},"id":"%s","timestamp":"AT","parentId":null}\n'
+    '{"type":"session.shutdown","data":{"modelMetrics":{"gpt-5":{"usage":{"inputTokens":900}}}},"timestamp":"AT"}\n'
+)
+GEMINI = (
+    '{"id":"%s","timestamp":"AT","type":"gemini","content":"SAID","tokens":{"input":%d,"output":%d,"cached":%d,'
+    '"thoughts":2,"tool":0,"total":9},"model":"gemini-2.5-flash"}\n'
+    '{"$set":{"messages":[{"id":"old","type":"gemini","tokens":{"input":900}}],"lastUpdated":"AT"}}\n'
+)
+WRITTEN = {
+    "codex": ("SessionStart.startup", "PreCompact.manual", "SessionStart.compact", "SessionEnd.other"),
+    "copilot": ("sessionStart.new", "preCompact.manual", "userPromptTransformed", "sessionEnd.complete"),
+    "gemini": ("SessionStart.startup", "PreCompress.manual", "BeforeAgent", "SessionEnd.exit"),
+}
+PARTS = {
+    "codex": (
+        [CODEX, CODEX_TOTAL % (100, 40, 5), CODEX_TOTAL % (100, 40, 5), CODEX_TOTAL % (300, 140, 9)],
+        [CODEX_TOTAL % (300, 140, 9), CODEX_TOTAL % (350, 150, 10), CODEX_TOTAL % (20, 10, 1)],
+        [("gpt-5-codex", 160, 140, 9, 2), ("gpt-5-codex", 50, 20, 2, 2)],
+    ),
+    "copilot": (
+        [COPILOT % (100, 5, 40, "a"), COPILOT % (200, 4, 100, "b")],
+        [COPILOT % (200, 4, 100, "b"), COPILOT % (70, 2, 20, "c")],
+        [("gpt-5", 160, 140, 9, 2), ("gpt-5", 50, 20, 2, 1)],
+    ),
+    "gemini": (
+        [GEMINI % ("a", 100, 3, 40), GEMINI % ("b", 200, 1, 100), GEMINI % ("b", 200, 2, 100)],
+        [GEMINI % ("b", 200, 2, 100), GEMINI % ("c", 70, 0, 20)],
+        [("gemini-2.5-flash", 160, 140, 9, 2), ("gemini-2.5-flash", 50, 20, 2, 1)],
+    ),
+}
+
+
+@pytest.mark.parametrize("agent", WRITTEN)
+def test_other_agents_responses_count_once(project: Project, agent: str) -> None:
+    """Codex writes totals; Copilot's end does not name its file; Gemini may write a message twice."""
+    home = project.root.parent / f"home-{project.hostname}"
+    names = {"codex": f"rollout-{OTHER}.jsonl", "copilot": "events.jsonl", "gemini": f"session-{OTHER[:8]}.jsonl"}
+    path = home / ".copilot/session-state" / OTHER / names[agent]
+    path.parent.mkdir(parents=True)
+    first, second, found = PARTS[agent]
+    for recorded, parts in zip(WRITTEN[agent], ([], first, [], second), strict=True):
+        append(path, *[part.replace("AT", utc_text(now() + 1)).replace("SAID", SECRET) for part in parts])
+        text = (AGENTS / agent / f"{recorded}.json").read_text().replace("ROOT", str(project.root))
+        said = {name: str(path) for name in ("transcript_path", "transcriptPath") if name in text}
+        content = json.dumps(json.loads(text) | said)
+        done = project.faber("hook", "--agent", agent, recorded.partition(".")[0], stdin=None, input=content)
+        assert (done.returncode, done.stderr) == (0, "")
+    assert counted(project) == found
+    assert files_with(project.root, SECRET) == []
