@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from urllib.parse import unquote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable, UsageFailed
@@ -37,10 +37,12 @@ class Address:
 
     @property
     def with_options(self) -> str:
-        """The same with the options that are no secrets, as the TLS ones."""
+        """The URL with its options that are no secrets, as the TLS ones."""
         shown = ("user", "host", "hostaddr", "port", "dbname", *SECRETS)
         options = {name: value for name, value in self.parameters.items() if name not in shown}
-        return f"{self}{'&' if '?' in str(self) else '?'}{urlencode(options)}" if options else str(self)
+        return (
+            f"{self}{'&' if '?' in str(self) else '?'}{urlencode(options, quote_via=quote)}" if options else str(self)
+        )
 
     def __repr__(self) -> str:
         return f"Address({str(self)!r})"

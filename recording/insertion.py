@@ -92,8 +92,8 @@ def write_blocks(run: Run, *, warn: Callable[[str], None], defaults: dict[str, s
     gets none, and nothing is folded where this clone does not publish the run. Raises IntegrityError.
     """
     try:
+        drain_waiting(run, now(), warn=warn)
         if defaults is None and not run.is_kept and _why_not_published(run) is not None:
-            drain_waiting(run, now(), warn=warn)
             return 0
         record_before_projecting(run, now(), warn=warn)
         reproject(run, rebuild=False, warn=warn, defaults=defaults)

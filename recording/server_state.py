@@ -39,7 +39,7 @@ def content_of(state: dict[str, Any]) -> str:
 @lru_cache(maxsize=4)  # an exchange asks for the same text again and again, and masking a long one takes seconds
 def _masked_text(state: str) -> str:
     if len(state) > LONGEST_STATE:
-        raise LedgerError(f"it is longer than {LONGEST_STATE // 1024 // 1024} MB without our two blocks")
+        raise LedgerError("it has more than 4 million characters without our two blocks")
     return on_lines(mask_value(loads(state))).encode("utf-8", "backslashreplace").decode() + "\n"
 
 

@@ -211,9 +211,8 @@ def machine_of_clone(run: Run, log: Log, writer: str) -> str | None:
     from faber_ledger.files.text import one_line  # rarely needed
     from faber_ledger.runs.kept import kept_logs
 
-    found = log.machine_of(writer)
-    for _, other in kept_logs(run.root) if found is None else ():
-        found = found or other.machine_of(writer)
+    others = (name for _, other in kept_logs(run.root) if (name := other.machine_of(writer)))
+    found = log.machine_of(writer) or next(others, None)
     return one_line(found, 40) if found is not None else None
 
 

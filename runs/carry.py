@@ -26,7 +26,7 @@ PROGRAM = "import os, sys; os.chdir(sys.argv.pop(1)); from faber_ledger.cli.entr
 
 
 class Consent(Note):
-    """What a clone's own `init` has agreed to: the remote, and whether hooks start the sending.
+    """What a clone has agreed to: the remote, and whether hooks start the sending.
 
     `url` is the digest of the remote's URL that was agreed to, which may have a password in it. An empty remote says
     that nobody agreed. `server` is the digest of the server's address with which hooks start an exchange, empty if with
@@ -50,7 +50,7 @@ class Consent(Note):
 
 
 class SyncedNote(Note):
-    """When a project was last exchanged with the server in the background, and why that failed since, if it did."""
+    """When a project was last exchanged with the server, and why that failed since, if it did."""
 
     at: float = 0.0
     problem: str = ""
@@ -60,9 +60,9 @@ class SyncedNote(Note):
 
 
 def note_synced(root: str) -> None:
-    """Note that a project was exchanged with the server, where it is said that this failed."""
-    note = SyncedNote(root)
-    if note.problem:
+    """Note that a project was exchanged with the server that this clone has joined."""
+    if Consent(root).server:
+        note = SyncedNote(root)
         note.problem, note.at = "", now()
         note.save()
 

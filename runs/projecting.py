@@ -119,9 +119,12 @@ def _project(
     is_shown = not rebuild and state.shows(opened.log)
     folded = None if rebuild or is_shown else state.fold_news(opened.log)
     blocks, touched = folded or (blocks_of(state.value) if is_shown else fold_checked(opened.log), ())
-    known, on_purpose = None if rebuild else state, on_purpose or rebuild
     changed = state_write.project_blocks(
-        run, opened, blocks, warn=warn, known=known, touched=touched, on_purpose=on_purpose
+        *(run, opened, blocks),
+        warn=warn,
+        known=None if rebuild else state,
+        touched=touched,
+        on_purpose=on_purpose or rebuild,
     )
     if is_shown:
         state_write.refresh_copy(run, state.document, warn)

@@ -110,8 +110,10 @@ def init(dry_run: bool, as_json: bool, **given: Any) -> None:
     can_ask = is_project and not (dry_run or as_json) and sys.stdin.isatty() and sys.stderr.isatty()
     if is_project and tracking.is_ignored(root, PATH):
         notes.append(f"git ignores {PATH}: other clones lack what is chosen here, and record summaries of compactions")
-    while can_ask and notes:  # they inform the answers
-        say(f"note: {notes.pop(0)}")
+    if can_ask:  # they inform the answers
+        for note in notes:
+            say(f"note: {note}")
+        notes = []
     chosen = _choose_carry(root, options.carry, asks=can_ask, fetches=options.fetch)
     travel = agreement.plan_carry(root, chosen, options.remote, options.auto_send)
     files = _plan_files(root, options, travel, can_ask=can_ask) if is_project else []

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import tempfile
 import webbrowser
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -61,9 +62,12 @@ def page(url: str | None, project: str | None, port: int, no_browser: bool) -> N
         )
         with _opener(address) as path:
             if no_browser or not webbrowser.open(f"file://{path}"):
-                tell(f"{address}")
+                tell(address)
             say(f"http://127.0.0.1:{number}/ shows the runs of {escape(source.title)}, until Ctrl-C")
-            uvicorn.Server(settings).run([listener])
+            for number in (signal.SIGTERM, signal.SIGHUP):  # else what is temporary would stay
+                signal.signal(number, signal.default_int_handler)
+            with suppress(KeyboardInterrupt):
+                uvicorn.Server(settings).run([listener])
 
 
 @contextmanager

@@ -119,7 +119,7 @@ def _rows_on_server(chosen: Run, name: str) -> Iterator[tuple[Any, ...]]:
     try:
         yield from fetch_event(chosen, name, server_address(None))
     except LedgerError as error:
-        warn_of(f"the server was not asked: {error.message}")
+        warn_of(f"the server could not be asked: {error.message}")
 
 
 def _remove(chosen: Run, name: str, reason: str | None, writer: str, client: str | None) -> RedactionResult:

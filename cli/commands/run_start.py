@@ -356,7 +356,7 @@ def _bring_run(root: str, text: str, url: str | None, *, is_sure: bool) -> str:
         has_project = project_settings(root, os.environ).project is not None
         if url is not None or (has_project and not is_here):
             raise
-        warn(f"the team's server was not asked: {error.message}{f' ({error.hint})' if error.hint else ''}")
+        warn(f"the team's server could not be asked: {error.message}{f' ({error.hint})' if error.hint else ''}")
         return text
 
 

@@ -74,7 +74,7 @@ def _ask_server(run: Run, name: str, url: str | None) -> str | None:
         with open_server(quick, patience=SECONDS_TO_ASK) as server:
             return who_brought(server, project_id(run.root), run.run_id, [name]).get(name, "not there")
     except LedgerError as error:
-        warn(f"the server was not asked: {error.message}")
+        warn(f"the server could not be asked: {error.message}")
         return None
 
 

@@ -4,7 +4,6 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import click
@@ -144,8 +143,10 @@ def _sync(wanted: Wanted, url: str | None, *, yes: bool, as_json: bool = False, 
     if refs is None and not has_server and consent_of(wanted.root) is not None:
         what = "this project's ledgers travel with the code: `git push` and `git pull` bring them"
         raise LedgerError(what, hint="`faber-ledger init --carry refs` sends them in git refs again")
-    done: list[dict[str, Any]] = []
-    code = _exchange_with_server(wanted, server_address(url), done, code, yes=yes, as_json=as_json, shows=shows)
+    done, of_server = _exchange_with_server(wanted, server_address(url), yes=yes, as_json=as_json, shows=shows)
+    code = of_server if of_server == UnionConflict.exit_code else code or of_server
+    if not of_server and wanted.every and wanted.fetches and wanted.pushes:
+        note_synced(wanted.root)
     if as_json:
         about = {"project": project_id(wanted.root), "runs": done}
         show(about | ({"refs": refs} if refs is not None else {}), [], as_json=True)
@@ -157,16 +158,15 @@ def _sync(wanted: Wanted, url: str | None, *, yes: bool, as_json: bool = False, 
 def _exchange_with_server(
     wanted: Wanted,
     address: Address,
-    done: list[dict[str, Any]],
-    code: int,
     *,
     yes: bool = False,
     as_json: bool = False,
     shows: Chooses | None = None,
     patience: float = PATIENCE,
-) -> int:
-    """Exchange the runs with the server, add to `done` what was, and return the exit code: the first that is not 0."""
-    project = project_id(wanted.root)
+) -> tuple[list[dict[str, Any]], int]:
+    """Exchange the runs with the server, and return what was done and the exit code: a conflict's, else the first."""
+    project, code = project_id(wanted.root), 0
+    done: list[dict[str, Any]] = []
     with open_server(address, patience=patience) as server:
         pushes = wanted.pushes and not server.is_read_only
         remote = open_project(server, project, writer_of(wanted.root))
@@ -185,9 +185,7 @@ def _exchange_with_server(
                 tell(_line(found))
         if wanted.pushes and server.is_read_only:
             raise translate_read_only(server.address)
-    if not code and wanted.every and wanted.fetches and wanted.pushes:
-        note_synced(wanted.root)
-    return code
+    return done, code
 
 
 def _exchange_refs(
@@ -247,8 +245,9 @@ def _send_in_background(root: str, pushed_to: str | None) -> int:
     """
     if os.getsid(0) == os.getpid() and pushed_to is None:
         every = Wanted(root, None, every=True, fetches=True, pushes=True)
-        exchange = partial(_exchange_with_server, every, done=[], code=0, patience=background.PATIENCE)
-        background.exchange_in_background(root, exchange)
+        background.exchange_in_background(
+            root, lambda address: _exchange_with_server(every, address, patience=background.PATIENCE)[1]
+        )
         return 0
     consent = sender_of(root)
     if pushed_to is None or (consent is not None and pushed_to == consent.remote):

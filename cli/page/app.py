@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
+import click
 from jinja2 import Environment, PackageLoader
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -23,6 +25,7 @@ from faber_ledger.cli.ui.words import short_age, tokens_shown
 from faber_ledger.files.text import escape, escape_lines
 from faber_ledger.files.word_query import parse_query
 from faber_ledger.ledger.clock import now, seconds_of
+from faber_ledger.ledger.command_errors import UsageFailed
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
 
 if TYPE_CHECKING:
@@ -30,8 +33,10 @@ if TYPE_CHECKING:
 
     from faber_ledger.cli.page.source import Source
 
+PROBLEMS = (HTTPException, LedgerError, click.UsageError, sqlite3.DatabaseError)  # that are said
+CODES: dict[type[LedgerError], int] = {RunNotFound: 404, UsageFailed: 400}
 RUNS_A_PAGE = 50
-KEPT = 8  # runs whose view is kept
+MOST_VIEWS = 8  # runs whose view is kept
 MOST_HITS = 100
 LOOK_SECONDS = 0.5  # between two looks for a change
 
@@ -55,7 +60,7 @@ def build_app(source: Source) -> Starlette:
             Route("/changes", page.stream_changes, methods=["GET"]),
             Mount("/static", static),
         ],
-        exception_handlers={HTTPException: page.show_problem, LedgerError: page.show_problem},
+        exception_handlers=dict.fromkeys(PROBLEMS, page.show_problem),
     )
 
 
@@ -65,7 +70,7 @@ class Page:
     def __init__(self, source: Source) -> None:
         self._source = source
         # An unchanged log is not folded again.
-        self._read_run = lru_cache(maxsize=KEPT)(lambda run_id, version: views.read_run(source, run_id))
+        self._read_run = lru_cache(maxsize=MOST_VIEWS)(lambda run_id, version: views.read_run(source, run_id))
         self._templates = Environment(loader=PackageLoader("faber_ledger", "cli/page/templates"), autoescape=True)
         self._templates.filters.update(line=escape, lines=escape_lines, age=_age)
         self._templates.globals.update(
@@ -177,11 +182,13 @@ class Page:
 
     def show_problem(self, request: Request, error: Exception) -> Response:
         """Show why there is nothing to show."""
-        code, message, hint = 500, str(error), None
+        code, message, hint = 500, str(error), "run `faber-ledger verify`"  # a damaged log
         if isinstance(error, HTTPException):
-            code, message = error.status_code, error.detail
+            code, message, hint = error.status_code, error.detail, ""
+        elif isinstance(error, click.UsageError):
+            code, message, hint = 400, error.message, ""
         elif isinstance(error, LedgerError):
-            code, message, hint = 404 if isinstance(error, RunNotFound) else 503, error.message, error.hint
+            code, message, hint = CODES.get(type(error), 503), error.message, error.hint or ""
         return self._render("problem.html", code, message=message, hint=hint)
 
     def _read(self, request: Request) -> tuple[str, views.RunView]:

@@ -27,7 +27,7 @@ HEADERS = {
 
 
 class Guard:
-    """An ASGI application that lets through to another one what may read it, and never a write."""
+    """An ASGI application that passes to another one only reads, and only those of the browser that was opened."""
 
     def __init__(self, app: ASGIApp, port: int) -> None:
         """Make the token, and the cookie that it is exchanged for; both end with this process."""

@@ -1,4 +1,4 @@
-"""What the page shows of the runs of a project: read anew only where a file has changed."""
+"""What the page shows of the runs of a project: read again only where a file has changed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
-from faber_ledger.cli.reports.run_list import describe_known, read_known
+from faber_ledger.cli.reports.run_list import describe_facts, read_facts
 from faber_ledger.cli.reports.search import group_newest, search_run
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound
 from faber_ledger.runs.active import active_run
@@ -67,10 +67,10 @@ class Project:
         for run in runs_here(self._root):
             version = _version_of(run)
             known, found = self._read.get(run.run_id, (None, None))
-            if found is None or known != version:
-                found = read_known(run)
+            if known != version:
+                found = read_facts(run)
                 self._read[run.run_id] = version, found
-            row = describe_known(run, found, filters)
+            row = describe_facts(run, found, filters)
             if filters.fit(row):
                 about = {"run_id": run.run_id, "active": run.run_id == active, "in_work_tree": not run.is_kept}
                 rows.append({**about, **row})

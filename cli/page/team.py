@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import shutil
 import tempfile
@@ -40,13 +39,12 @@ class Team:
     def __init__(self, address: Address, project: str | None, root: str) -> None:
         """Take the server's address, the one project that is meant, and where this program was started."""
         self._address, self._wanted, self._root = address, project, root
-        self._folder = tempfile.mkdtemp(prefix="faber-ledger-")
         self._logs: dict[str, tuple[str, str]] = {}  # of each run the version that was fetched, and its file
         self._lock = threading.Lock()
-        self._news = itertools.count(1)
         self._version = 0
-        with self._asked() as (server, names):
+        with self._open_server() as (server, names):
             self.title = ", ".join(names.values()) or server.role
+        self._folder = tempfile.mkdtemp(prefix="faber-ledger-")
         threading.Thread(target=self._listen, daemon=True).start()
 
     def close(self) -> None:
@@ -54,7 +52,7 @@ class Team:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     @contextmanager
-    def _asked(self) -> Iterator[tuple[Server, dict[str, str]]]:
+    def _open_server(self) -> Iterator[tuple[Server, dict[str, str]]]:
         """Yield the server, and the names of the projects that are shown; raises as `open_server`."""
         with open_server(self._address) as server:
             names = list_projects(server)
@@ -63,16 +61,16 @@ class Team:
     def _listen(self) -> None:
         while True:
             try:
-                with self._asked() as (server, names), listening(server) as listener:
+                with self._open_server() as (server, names), listening(server) as listener:
                     while True:
-                        self._version = next(self._news)
+                        self._version += 1
                         listener.wait(names, EVERY_SECONDS)
             except LedgerError:  # each view says why; until the server is back nothing changes
                 time.sleep(RETRY_SECONDS)
 
     def list_rows(self, filters: Filters) -> list[Row]:
         """Return the runs that fit, as `fleet` describes them, newest first."""
-        with self._asked() as (server, names):
+        with self._open_server() as (server, names):
             rows = (describe_found(one, filters, self._root, server.role) for one in find_runs(server, list(names)))
             return [row for row in rows if filters.fit(row)]
 
@@ -88,15 +86,18 @@ class Team:
         version = self.version_of(run_id)
         known, path = self._logs.pop(run_id, ("", ""))
         if known != version:
-            path = os.path.join(tempfile.mkdtemp(dir=self._folder), "log.db")  # the old one may be open
-            with self._asked() as (server, names), closing(open_scratch("the server")) as scratch:
+            old = os.path.dirname(path)
+            path = os.path.join(tempfile.mkdtemp(dir=self._folder), "log.db")
+            with self._open_server() as (server, names), closing(open_scratch("the server")) as scratch:
                 for batch in fetch_rows(server, self._project_of(server, names, run_id), run_id):
                     rows = [row for _, row in batch]
                     scratch.connection.executemany(INSERT.replace("INSERT", "INSERT OR IGNORE"), rows)
                 write_rows(Passing([scratch]), path)
+            shutil.rmtree(old, ignore_errors=True)  # who still reads it has its file open
         self._logs[run_id] = version, path
         while len(self._logs) > MOST_LOGS:
-            self._logs.pop(next(iter(self._logs)))
+            _, path_before = self._logs.pop(next(iter(self._logs)))
+            shutil.rmtree(os.path.dirname(path_before), ignore_errors=True)
         return path
 
     def _project_of(self, server: Server, names: dict[str, str], run_id: str) -> str:
@@ -107,7 +108,7 @@ class Team:
 
     def state_of(self, run_id: str) -> dict[str, Any]:
         """Return a run's state; empty if there is none that can be read."""
-        with self._asked() as (server, names):
+        with self._open_server() as (server, names):
             content = fetch_state(server, self._project_of(server, names, run_id), run_id)
         try:
             return JsonText(content or "{}").value
@@ -116,12 +117,12 @@ class Team:
 
     def search(self, query: WordQuery, limit: int) -> tuple[list[list[Hit]], bool]:
         """Return the newest hits by run, and whether there are more."""
-        with self._asked() as (server, names):
+        with self._open_server() as (server, names):
             return group_newest(search_server(server, query, list(names), limit), limit)
 
     def version_of(self, run_id: str) -> str:
         """Return what changes whenever the run does."""
-        with self._asked() as (server, names):
+        with self._open_server() as (server, names):
             project = self._project_of(server, names, run_id)
             return f"{newest_event(server, project, run_id)} {describe_state(server, project, run_id)}"
 

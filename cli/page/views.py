@@ -73,7 +73,7 @@ class RunView(NamedTuple):
     timeline: Timeline
     usage: Usage
     texts: list[Text]
-    problems: list[str]
+    problem: str | None
 
 
 def steps_of(row: dict[str, Any]) -> list[tuple[str, str]]:
@@ -119,8 +119,8 @@ def read_run(source: Source, run_id: str) -> RunView:
         timeline = build_timeline(run_id, log.stream(), seconds_of)
         usage = Usage(log.usage())
         texts = [_text_of(one) for one in islice(_newest(log, tuple(TEXTS)), MOST_TEXTS)]
-        problems = [problem.what for problem in islice(find_problems(log.path), 5) if not problem.is_note]
-    return RunView(timeline, usage, [one for one in texts if one.text], problems)
+        problem = next((one.what for one in find_problems(log.path) if not one.is_note), None)
+    return RunView(timeline, usage, [one for one in texts if one.text], problem)
 
 
 def draw(timeline: Timeline, address: str) -> str:
@@ -226,7 +226,7 @@ def markdown_of(run_id: str, state: dict[str, Any], view: RunView) -> str:
     for text in view.texts:
         lines += ["", f"**{text.kind}**{f' ({_plain(text.where)})' if text.where else ''}, {text.at}", ""]
         lines += [f"> {line}" for line in text.text.splitlines()]
-    sound = f"is not sound: {view.problems[0]}" if view.problems else "is verified: each event matches its hash"
+    sound = f"is not sound: {view.problem}" if view.problem else "is verified: each event matches its hash"
     return "\n".join([*lines, "", f"Its ledger {sound}."]) + "\n"
 
 

@@ -63,27 +63,26 @@ def _time_of(path: str) -> str:
         return ""
 
 
-class Known(NamedTuple):
-    """What a run's state and log say of it; `start` began the session that is open, else the newest one.
-
-    `own_weeks` are what this clone's own sessions cost.
-    """
+class RunFacts(NamedTuple):
+    """What a run's state and log say of it; `start` began the session that is open, else the newest one."""
 
     row: Row
     state: dict[str, Any]
     start: Recorded | None
     is_open: bool
-    own_weeks: Any
+    usage: Usage
 
 
 def read_row(run: Run, filters: Filters) -> Row:
     """Return a run as the lists show it."""
-    return describe_known(run, read_known(run), filters)
+    return describe_facts(run, read_facts(run), filters)
 
 
-def describe_known(run: Run, known: Known, filters: Filters) -> Row:
-    """Return a run as the lists show it, by what was read of it; its state is as it is now."""
-    row = {**known.row, "own_weeks": known.own_weeks} if filters.mine else known.row
+def describe_facts(run: Run, known: RunFacts, filters: Filters) -> Row:
+    """Return a run as the lists show it, by what was read of it; whether it is idle or stale is judged now."""
+    row = dict(known.row)
+    if filters.mine:
+        row["own_weeks"] = weeks_data(known.usage.by("writer").get(known_writer(run.root), Usage()))
     return describe(row, known.state, filters, run.root, known.start, is_open=known.is_open)
 
 
@@ -96,7 +95,7 @@ def describe_found(found: Found, filters: Filters, root: str, role: str) -> Row:
     return describe({**run, **about}, found.state, filters, root, found.start, is_open=bool(run["open_sessions"]))
 
 
-def read_known(run: Run) -> Known:
+def read_facts(run: Run) -> RunFacts:
     """Read what a run's state and log say of it; `problem` and `ledger_problem` say why one cannot be read."""
     try:
         document = read_state(run)
@@ -135,8 +134,7 @@ def read_known(run: Run) -> Known:
         "problem": problem,
         "ledger_problem": ledger_problem,
     }
-    weeks = weeks_data(usage.by("writer").get(known_writer(run.root), Usage()))
-    return Known(row, state, start, newest_open(blocks) is not None, weeks)
+    return RunFacts(row, state, start, newest_open(blocks) is not None, usage)
 
 
 def newest_start(log: Log, blocks: Blocks) -> Recorded | None:

@@ -13,14 +13,14 @@ from faber_ledger.runs.settings import read_user_config
 
 MILLION = 1_000_000
 LONGEST_PHASES = 150
-OF_RUN = "unknown phase"
+UNKNOWN_PHASE = "unknown phase"
 
 
 def usage_data(usage: Usage) -> dict[str, Any] | None:
     """Return the sums of a run, of its phases and its models; None for no response."""
     if not usage.used.turns:
         return None
-    phases = {phase or OF_RUN: _data_of(one) for phase, one in usage.by("phase").items()}
+    phases = {phase or UNKNOWN_PHASE: _data_of(one) for phase, one in usage.by("phase").items()}
     return {**_data_of(usage), "phases": phases, "models": {of: _data_of(one) for of, one in usage.by("model").items()}}
 
 
@@ -51,7 +51,7 @@ def usage_line(usage: Usage, *, has_money: bool = True) -> str | None:
     if not usage.used.turns:
         return None
     found = usage.by("phase")
-    phases = [f"{phase or OF_RUN} {tokens_shown(one.used.tokens)}" for phase, one in found.items()]
+    phases = [f"{phase or UNKNOWN_PHASE} {tokens_shown(one.used.tokens)}" for phase, one in found.items()]
     cost = cost_of(usage) if has_money else None
     money = "" if cost is None else f"; {cost:,.2f} by your prices"
     in_phases = f": {one_line(', '.join(phases), LONGEST_PHASES)}" if set(found) != {None} else ""

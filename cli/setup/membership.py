@@ -1,4 +1,4 @@
-"""What joins a user and a clone to the team's server: the password, the configuration, and the first steps."""
+"""The password, the configuration and the commands that join a user and a clone to the team's server."""
 
 from __future__ import annotations
 
@@ -65,4 +65,4 @@ def run_steps(root: str, steps: Iterable[list[str]], say: Callable[[str], None],
         done = subprocess.run([sys.executable, "-P", "-c", PROGRAM, root, *words], env=environment, check=False)
         if done.returncode != 0:
             hint = f"run `faber-ledger {' '.join(words)}` again, then the steps after it"
-            raise LedgerError("the server is set up, and a step after it failed", hint=hint)
+            raise LedgerError(f"`faber-ledger {' '.join(words)}` failed", hint=hint)

@@ -201,7 +201,7 @@ def _agree(root: str, plan: CarryPlan) -> str:
     consent.save(durable=True)
     pushed = settings.get(f"remote.{plan.remote}.pushurl", ())
     urls = " and ".join([mask_tokens(one_line(url)) for url in pushed])
-    return f"{plan.remote}, that is to its push URL {urls}" if urls else f"{plan.remote}"
+    return f"{plan.remote}, that is to its push URL {urls}" if urls else plan.remote or ""
 
 
 def _leave_the_tree(root: str, warn: Callable[[str], None]) -> int:

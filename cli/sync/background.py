@@ -61,7 +61,7 @@ def _sync(root: str, joined: str, sync: Callable[[Address], int]) -> None:
         if address.digest() != joined:
             raise ServerRefused("the server is not the one that this clone has joined: run `faber-ledger team join`")
         code = sync(address)
-        note.problem, note.at = f"exit code {code}" if code else "", now()
+        note.problem, note.at = "some runs were left out" if code else "", now()
     except (LedgerError, sqlite3.DatabaseError, OSError) as error:
         note.problem = str(error)
     except TimeIsUp as error:

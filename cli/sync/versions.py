@@ -94,15 +94,15 @@ def files_to_send(
     digest = digest_of_metadata(metadata or b"")
     is_changed = METADATA in due
     is_known = digest == here.metadata and here.metadata_base == parent
-    is_gits = STATE not in due and _is_older_of_git(run, sent, state)
+    is_gits = STATE not in due and _is_older_and_tracked(run, sent, state)
     is_older = here.base != parent and (here.digest == digest_of(state) or sent.updated_at >= time_of(state))
-    is_newer = not state or is_gits or here.seen != parent or is_older
-    if parent and (is_newer or not (is_changed or is_known)):
+    keeps_theirs = not state or is_gits or here.seen != parent or is_older
+    if parent and (keeps_theirs or not (is_changed or is_known)):
         with read(remote.top, [parent]) as commits:
             commit = next(commits)
             paths = commit.files if commit is not None else {}
             there = {name: read_or_empty(paths[name]) for name in (STATE, METADATA) if name in paths}
-    if is_newer and STATE in there:
+    if keeps_theirs and STATE in there:
         with suppress(LedgerError):  # ours is better than one that nobody can read, or may send
             state = check_state(run, parse_state(run, there[STATE]).value)
     if is_changed:
@@ -180,8 +180,8 @@ def is_changed(run: Run) -> bool:
     return False
 
 
-def _is_older_of_git(run: Run, sent: Sent, state: dict[str, Any]) -> bool:
-    """Return whether a state is an older one than the ref's, in a file that git tracks: an older commit's, say."""
+def _is_older_and_tracked(run: Run, sent: Sent, state: dict[str, Any]) -> bool:
+    """Return whether git tracks the state here and it is older than the ref's, as that of an older commit is."""
     is_older = time_of(state) < sent.updated_at and digest_of(state) != sent.here.digest
     return is_older and is_tracked(run.state_path) is not False
 
@@ -216,7 +216,7 @@ def _is_state_due(run: Run, sent: Sent, warn: Warn) -> bool:
         if sent.here.base != sent.commit or not sent.here.digest:
             return at > sent.updated_at
         is_same = sent.here.state == shape_of(run.state_path) or digest_of(state) == sent.here.digest
-        return not is_same and not _is_older_of_git(run, sent, state)
+        return not is_same and not _is_older_and_tracked(run, sent, state)
     except StateMissing:
         return False
     except LedgerError as error:

@@ -186,7 +186,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     who = "@".join(dict.fromkeys(filter(None, [row["who"], row["machine"]]))) or "-"
     return (
         " ".join(filter(None, [work_id, target if target != DEFAULT_TARGET.format(work_id) else ""])) or "-",
-        f"{who} by {row['brought_by']}" if row.get("brought_by") else who,
+        f"{who} via {row['brought_by']}" if row.get("brought_by") else who,
         row["agent"] or "-",
         row["phase"] or "-",
         row["branch"] or "-",

@@ -140,6 +140,11 @@ def test_a_recording_is_told_to_who_listens(project: Project, page: Served) -> N
     assert next(line for line in lines if line.strip()) == b"data: changed\n"
 
 
+@pytest.mark.parametrize("path", ["/?stale=soon", "/search?q=..."])
+def test_a_wrong_question_is_said(page: Served, path: str) -> None:
+    assert "There is nothing to show" in page.read(path, 400)
+
+
 # Who may read it
 
 

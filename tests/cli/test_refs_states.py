@@ -441,7 +441,11 @@ UNSENT = {
         json.dumps({**usual_state(RUN), "status": "weird"}),
         "it lacks the run's id, or its status",
     ),
-    "long": ("state.json", json.dumps({**usual_state(RUN), "a": "a " * (1 << 21)}), "it is longer than 4 MB"),
+    "long": (
+        "state.json",
+        json.dumps({**usual_state(RUN), "a": "a " * (1 << 21)}),
+        "it has more than 4 million characters",
+    ),
     "metadata": ("metadata.json", "[]", "it is no JSON object of at most 1 MB"),
 }
 

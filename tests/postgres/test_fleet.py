@@ -149,7 +149,7 @@ def test_a_state_that_waits_is_first_with_all_that_is_known(
         put_state(database, member, "quiet", json.dumps({**state, **more}))
         lines = project.faber("fleet", env={"FABER_LEDGER_URL": url}).stdout.splitlines()
         assert lines[1].endswith(f" d  {words}")
-        assert lines[1].split()[:7] == ["quiet", "12", "Add", "CSV", "export", "desktop", "by"]
+        assert lines[1].split()[:7] == ["quiet", "12", "Add", "CSV", "export", "desktop", "via"]
         assert "  build  " in lines[1]
         assert "  #87  " in lines[1]
         assert all(len(line) <= 100 for line in lines)
@@ -215,7 +215,7 @@ def test_the_table_has_a_row_for_each_run(project: Project, database: Database, 
         "busy",
         "77",
         "laptop",
-        "by",
+        "via",
         member.role,
         "architect",
         "-",

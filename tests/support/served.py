@@ -50,7 +50,7 @@ class Served:
         self.process.stderr.close()
         self.process.wait(timeout=30)
         if failure[0] is None:
-            assert "Traceback" not in self.errors, self.errors
+            assert (self.process.returncode, "Traceback" in self.errors) == (0, False), self.errors
 
     def ask(self, path: str, method: str = "GET", **headers: str) -> http.client.HTTPResponse:
         """Ask once, and return the answer, whose body was not read."""

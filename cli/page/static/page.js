@@ -66,10 +66,9 @@ async function refresh() {
       isDue = false;
       const answer = await fetch(location.href, { headers: { accept: "text/html" } });
       const next = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("content");
-      if (next) {
-        showTimes(next);
-        morph(main, document.adoptNode(next));
-      }
+      if (!next) throw new Error(answer.statusText);
+      showTimes(next);
+      morph(main, document.adoptNode(next));
     } while (isDue);
     live.textContent = "live";
   } catch {
