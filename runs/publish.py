@@ -97,7 +97,7 @@ def is_finished_in_head(run: Run) -> bool:
 
 
 def _is_merged(run: Run, tree: WorkTree, note: TreeNote) -> bool:
-    """Return whether the default branch of the remote has another ledger of the run than HEAD started from.
+    """Return whether the default branch of the remote has the run, by `is_merged_into`.
 
     A repository that was not cloned does not know the remote's default branch: the local one's name stands for it. Git
     is asked once for each pair of that branch and HEAD, while the answer is no.

@@ -136,6 +136,23 @@ def test_a_squashed_run_is_not_published_once_the_clone_knows(project: Project, 
     assert changed(project) == ""
 
 
+@pytest.mark.parametrize("picked", ["HEAD~1", "HEAD"])
+def test_a_branch_of_which_one_commit_was_picked_is_not_merged(project: Project, picked: str) -> None:
+    for name in ("fix.py", "more.py"):
+        record(project)
+        project.write(name, "x = 1\n")
+        project.commit(name)
+    commit = project.git("rev-parse", picked).strip()
+    project.git("checkout", "--quiet", "main")
+    project.git("cherry-pick", commit, code=1)
+    assert project.faber("resolve").returncode == 0
+    project.git("-c", "core.editor=true", "cherry-pick", "--continue")
+    project.git("push", "--quiet", "origin", "main")
+    project.git("checkout", "--quiet", BRANCH)
+    record(project)
+    assert not_in_file(project) == 0
+
+
 def test_a_run_on_main_alone_needs_no_command(tmp_path: Path) -> None:
     alone = Project.made(tmp_path / "alone")
     record(alone)
