@@ -19,9 +19,7 @@ LARGEST = 1 << 30  # bytes
 
 def head_copy(run: Run, folder: str) -> str | None:
     """Write the ledger in git's last commit to a file in `folder`, and return its path; None if there is none."""
-    if work_tree_of(run.root) is None:
-        return None
-    content = _ask_head(run, ["cat-file", "blob"]).answer_bytes()
+    content = read_in_head(run, run.ledger_path)
     if content is None:
         return None
     path = os.path.join(folder, "head.db")

@@ -108,15 +108,13 @@ class GitSurvey:
         ahead = self._ask("rev-list", "--max-count=1", "HEAD", "--not", "--remotes", "--", *files).answer()
         if not ahead:
             return False
-        name = default_branch(self.root)
-        return not any([self._is_same_in(f"{REMOTE_BRANCHES}{remote}/{name}", files) for remote in self.remotes])
+        tips = [f"{REMOTE_BRANCHES}{remote}/{default_branch(self.root)}" for remote in self.remotes]
+        asked = [self._ask("diff-tree", "--quiet", tip, "HEAD", "--", *files) for tip in tips]
+        return all([question.answer_bytes() is None for question in asked])
 
     def find_newer(self, run: Run) -> Branch | None:
         """Return the branch to pull that has another ledger of a run, which HEAD does not contain; None if none has."""
         return next((one for one in self.pulled if is_newer_in(run, one.commit, self._deadline)), None)
-
-    def _is_same_in(self, commit: str, files: list[str]) -> bool:
-        return self._ask("diff-tree", "--quiet", commit, "HEAD", "--", *files).answer_bytes() is not None
 
     def _list_branches(self, *patterns: str) -> list[list[str]]:
         """Return ref, commit and upstream of branches."""

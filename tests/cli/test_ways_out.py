@@ -15,7 +15,7 @@ def test_what_is_not_published_is_no_difference(project: Project) -> None:
     assert project.faber("session-load", "--force").returncode == 0
     checked = project.faber("verify")
     assert checked.returncode == 0
-    assert "the run is finished, and its ledger is committed" in checked.stdout
+    assert "the run was committed as finished\n" in checked.stdout
 
 
 def test_no_hint_names_a_command_that_must_fail(project: Project) -> None:

@@ -56,7 +56,7 @@ def test_run_list_marks_the_runs_that_are_not_in_the_work_tree(project: Project)
     )
     lines = project.said("run", "list").splitlines()
     assert any(line.startswith(f"~ {OTHER}") for line in lines)
-    assert any("`faber-ledger run resume RUN`" in line for line in lines)
+    assert lines[-1] == "~ has no files in this work tree: `faber-ledger run resume RUN` brings them"
     project.git("checkout", "-q", "feature")
     assert [row["in_work_tree"] for row in listed(project).values()] == [True, True]
     assert "~" not in project.said("run", "list")
