@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.runs.git import work_tree_of
+from faber_ledger.runs.git import commit_of, work_tree_of
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.run import other_roots
@@ -73,14 +73,15 @@ def _ledgers_to_merge(run: Run, tip: str, deadline: float | None = None) -> tupl
     A name is empty where there is no ledger; all are if nothing is to be merged or git does not answer.
     """
     folder = _git_folder(run)
-    base = GitQuery(["merge-base", tip, "HEAD"], folder, deadline=deadline).answer()
+    asked_base = ["merge-base", tip, "HEAD"]
+    base = GitQuery(asked_base, folder, deadline=deadline).answer() if tip != commit_of(run.root) else None
     if base is None or base == tip:
         return "", "", "", ""
     inside = os.path.relpath(run.ledger_path, folder).replace(os.sep, "/")
     asked = "".join([f"{commit}:./{inside}\n" for commit in ("HEAD", base, tip)])
     command = ["cat-file", "--batch-check=%(objectname)"]
-    found = (GitQuery(command, folder, content=asked.encode(), deadline=deadline).answer() or "\n\n").split("\n")
-    here, before, there = ["" if name.endswith("missing") else name for name in found]
+    found = (GitQuery(command, folder, content=asked.encode(), deadline=deadline).answer() or "").split("\n")
+    here, before, there, *_ = ["" if name.endswith("missing") else name for name in (*found, "", "")]
     return base, here, before, there
 
 
