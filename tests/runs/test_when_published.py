@@ -104,7 +104,10 @@ def test_the_last_end_leaves_a_clean_tree_until_seal(project: Project) -> None:
     project.change_state(status="completed", completed_at="2026-01-05T18:00:00Z")
     project.commit("Complete")
     project.deliver(END, client="first", pid="1")
+    assert project.faber("session-load", "--force").returncode == 0
     assert (changed(project), not_in_file(project) > 0) == ("", True)
+    done = project.faber("verify", RUN)
+    assert (done.returncode, "the run was committed as finished\n" in done.stdout) == (0, True)
     project.git("checkout", "--quiet", "main")
     project.git("checkout", "--quiet", BRANCH)
     assert project.faber("seal", RUN).returncode == 0
