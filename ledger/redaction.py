@@ -25,7 +25,7 @@ WORDS = frozenset(
         *("frame", "architect", "build", "evaluate", "release"),
         *("startup", "resume", "clear", "compact", "compaction", "normal", "manual", "abandoned", "auto"),
         *("session_start", "phase_start", "phase_transition", "compaction_detected"),
-        *("inline", "outline", "pointer", "deferred", "repeated", "subagent", "note", "summary"),
+        *("inline", "outline", "pointer", "deferred", "repeated", "subagent", "note", "summary", "decision"),
         *("pending", "in_progress", "paused", "awaiting_feedback", "completed", "failed", "cancelled"),
     ]
 )

@@ -9,12 +9,14 @@ from faber_ledger.ledger.event_types import REDACTED
 from faber_ledger.projections import fold
 from faber_ledger.projections.fold import blocks_of, current_session, is_named, session_history
 from faber_ledger.runs import state_file
+from faber_ledger.runs.state_write import digest_of, texts_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from faber_ledger.ledger.events import Draft, Recorded, RunAdopted, SessionEnded
+    from faber_ledger.ledger.log import Log
     from faber_ledger.projections.fold import Blocks, Entry
     from faber_ledger.runs.run import Run
 
@@ -163,13 +165,14 @@ def _redacted_starts(folded: Blocks) -> set[str]:
     return {start for start in starts if isinstance(start, str)}
 
 
-def describe_overwritten(run: Run, events: Iterable[Recorded], folded: Blocks, found: Blocks) -> str | None:
+def describe_overwritten(run: Run, log: Log, folded: Blocks, found: Blocks) -> str | None:
     """Return what in `found` comes from no event, in one line; None if nothing does.
 
-    Nothing does in an older projection of the log, and in git's last commit, unless that has a session of its own:
-    after a merge it shows one side's events.
+    Nothing does in what we wrote last, in an older projection of the log, and in git's last commit, unless that has a
+    session of its own: after a merge it shows one side's events.
     """
-    if found == folded or _is_older_projection(events, found):
+    is_ours = log.checkpoint is not None and log.checkpoint[2] == digest_of(texts_of(found)).hex()
+    if is_ours or found == folded or _is_older_projection(log.stream(), found):
         return None
     is_known = _session_ids(found) <= _session_ids(folded)
     if is_known and found == _blocks_in_head(run):

@@ -321,7 +321,7 @@ class Recording:
 
         drafts = adoption.adopt_sessions(self.run, folded, found)
         folded = fold(self._insert(drafts, at=self.at, writer=self.writer), folded)
-        self._overwritten = adoption.describe_overwritten(self.run, self._log.stream(), folded, found)
+        self._overwritten = adoption.describe_overwritten(self.run, self._log, folded, found)
         return folded
 
 
@@ -359,7 +359,7 @@ def record_before_projecting(run: Run, at: float, *, warn: Callable[[str], None]
                 return  # there is nothing in the blocks that is not ours
             folded = fold(log.stream())
             has_unknown = bool(adoption.list_unknown(folded, found))
-            line = None if has_unknown else adoption.describe_overwritten(run, log.stream(), folded, found)
+            line = None if has_unknown else adoption.describe_overwritten(run, log, folded, found)
     except (LedgerError, OSError, sqlite3.Error):  # the projection itself says what is wrong
         return
     if has_unknown:

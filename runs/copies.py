@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.runs.git import work_tree_of
+from faber_ledger.runs.git import commit_of, work_tree_of
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.run import other_roots
@@ -19,9 +19,7 @@ LARGEST = 1 << 30  # bytes
 
 def head_copy(run: Run, folder: str) -> str | None:
     """Write the ledger in git's last commit to a file in `folder`, and return its path; None if there is none."""
-    if work_tree_of(run.root) is None:
-        return None
-    content = _ask_head(run, ["cat-file", "blob"]).answer_bytes()
+    content = read_in_head(run, run.ledger_path)
     if content is None:
         return None
     path = os.path.join(folder, "head.db")
@@ -44,18 +42,47 @@ def is_as_in_head(run: Run) -> bool:
     return committed == GitQuery(["hash-object", "--no-filters", "--", path], _git_folder(run)).answer()
 
 
-def is_merged_into(run: Run, tip: str, deadline: float | None = None) -> bool:
-    """Return whether a commit's ledger of the run differs from the one in its merge base with HEAD."""
-    folder = _git_folder(run)
-    base = GitQuery(["merge-base", tip, "HEAD"], folder, deadline=deadline).answer()
-    if base is None or base == tip:
+def is_newer_in(run: Run, tip: str, deadline: float | None = None) -> bool:
+    """Return whether a commit's ledger of the run is neither HEAD's nor that of the merge base with HEAD."""
+    _, here, before, there = _ledgers_to_merge(run, tip, deadline)
+    return there not in (here, before, "")
+
+
+def is_merged_into(run: Run, tip: str) -> bool:
+    """Return whether a commit has HEAD's ledger of the run, or its own where HEAD has none since their merge base.
+
+    It must also have a change of each file that the run's branch changed: a commit that was picked from the branch
+    brings the ledger alone with it.
+    """
+    base, here, before, there = _ledgers_to_merge(run, tip)
+    if there in (before, "") or here not in (before, there):
         return False
+    if here == before:
+        return True
+    folder = _git_folder(run)
+    ledger = os.path.relpath(run.ledger_path, folder)
+    last = GitQuery(["rev-list", "--max-count=1", "HEAD", "--", ledger], folder).answer() or "HEAD"
+    compare = ["diff-tree", "-r", "--name-only", "-z", base]
+    changed = [GitQuery([*compare, end], folder, limit=LARGEST).answer_bytes() or b"" for end in (last, tip)]
+    return set(changed[0].split(b"\0")) <= set(changed[1].split(b"\0"))
+
+
+def _ledgers_to_merge(run: Run, tip: str, deadline: float | None = None) -> tuple[str, str, str, str]:
+    """Return the merge base of HEAD and a commit, and git's names of the run's ledger in HEAD, base and commit.
+
+    A name is empty where there is no ledger; all are if nothing is to be merged or git does not answer.
+    """
+    folder = _git_folder(run)
+    asked_base = ["merge-base", tip, "HEAD"]
+    base = GitQuery(asked_base, folder, deadline=deadline).answer() if tip != commit_of(run.root) else None
+    if base is None or base == tip:
+        return "", "", "", ""
     inside = os.path.relpath(run.ledger_path, folder).replace(os.sep, "/")
-    asked = "".join([f"{commit}:./{inside}\n" for commit in (tip, base)])
+    asked = "".join([f"{commit}:./{inside}\n" for commit in ("HEAD", base, tip)])
     command = ["cat-file", "--batch-check=%(objectname)"]
     found = (GitQuery(command, folder, content=asked.encode(), deadline=deadline).answer() or "").split("\n")
-    names = ["" if name.endswith("missing") else name for name in found]
-    return len(names) == 2 and names[0] != names[1] and names[0] != ""
+    here, before, there, *_ = ["" if name.endswith("missing") else name for name in (*found, "", "")]
+    return base, here, before, there
 
 
 def not_taken_up(run: Run) -> str:

@@ -10,7 +10,7 @@ import os
 from typing import NamedTuple
 
 from faber_ledger.ledger.encoding import without_surrogates
-from faber_ledger.runs.copies import is_in_head, is_merged_into
+from faber_ledger.runs.copies import is_in_head, is_newer_in
 from faber_ledger.runs.git import branch_of, default_branch, is_safe
 from faber_ledger.runs.git_query import GitQuery, time_limit
 from faber_ledger.runs.layouts import run_at
@@ -50,14 +50,13 @@ class GitSurvey:
         self.upstream: Branch | None = None
         self.pulled: list[Branch] = []
         self.is_gone = False  # its upstream was deleted, as after a merge
-        self._commit = ""
         self._deadline = time_limit(seconds)
         if self.branch is not None:
             self._find_pulled(f"refs/heads/{self.branch}")
 
     def _find_pulled(self, own: str) -> None:
         rows = self._list_branches(own, f"{REMOTE_BRANCHES}*/{self.branch}")
-        self._commit, upstream = next((row[1:] for row in rows if row[0] == own), ("", ""))
+        upstream = next((row[2] for row in rows if row[0] == own), "")
         if upstream.startswith(REMOTE_BRANCHES) and upstream not in [ref for ref, _, _ in rows]:
             rows += self._list_branches(upstream)
         found = {ref: _branch(ref, commit) for ref, commit, _ in rows if ref != own}
@@ -109,21 +108,13 @@ class GitSurvey:
         ahead = self._ask("rev-list", "--max-count=1", "HEAD", "--not", "--remotes", "--", *files).answer()
         if not ahead:
             return False
-        name = default_branch(self.root)
-        return not any([self._is_same_in(f"{REMOTE_BRANCHES}{remote}/{name}", files) for remote in self.remotes])
+        tips = [f"{REMOTE_BRANCHES}{remote}/{default_branch(self.root)}" for remote in self.remotes]
+        asked = [self._ask("diff-tree", "--quiet", tip, "HEAD", "--", *files) for tip in tips]
+        return all([question.answer_bytes() is None for question in asked])
 
     def find_newer(self, run: Run) -> Branch | None:
         """Return the branch to pull that has another ledger of a run, which HEAD does not contain; None if none has."""
-        ledger = run.shown(run.ledger_path)
-        for one in self.pulled:
-            if one.commit == self._commit or self._is_same_in(one.commit, [ledger]):
-                continue
-            if is_merged_into(run, one.commit, self._deadline):
-                return one
-        return None
-
-    def _is_same_in(self, commit: str, files: list[str]) -> bool:
-        return self._ask("diff-tree", "--quiet", commit, "HEAD", "--", *files).answer_bytes() is not None
+        return next((one for one in self.pulled if is_newer_in(run, one.commit, self._deadline)), None)
 
     def _list_branches(self, *patterns: str) -> list[list[str]]:
         """Return ref, commit and upstream of branches."""

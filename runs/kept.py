@@ -49,9 +49,8 @@ def runs_with_files(run: Run) -> list[Run]:
 def not_in_tree(run: Run) -> str:
     """Return the sentence that says where a kept run is recorded on, and how it comes back."""
     return (
-        f"This work tree does not have the files of {run.run_id}. What happens is recorded below the git directory, and"
-        " is written into the run's files once a work tree has them again, as after a checkout of its branch;"
-        f" where that is gone, `faber-ledger run resume {run.run_id}` brings its files back here."
+        f"This work tree does not have the files of {run.run_id}. What happens is recorded below the git directory;"
+        f" `faber-ledger run resume {run.run_id}` brings the files here."
     )
 
 

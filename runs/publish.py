@@ -50,7 +50,7 @@ def why_not_published(
         return "this work tree does not have the run's state.json"
     here = Here(run.root)
     if run.run_id not in here.used.taken_up:
-        return f"this clone has not taken the run up, as `faber-ledger run resume {run.run_id}` does"
+        return "this clone has not taken the run up"
     tree = work_tree_of(run.root)
     if tree is None:
         return None
@@ -65,7 +65,7 @@ def why_not_published(
     if here.branch is not None and not here.may_be_home_of(run, log):
         return f"the branch {here.branch} is not the run's"
     if state is not None and state.get("status") in progress.FINISHED and is_finished_in_head(run):
-        return "the run is finished, and its ledger is committed"
+        return "the run was committed as finished"
     is_on_default = here.branch is not None and here.branch == here.default  # there git pull brings what is merged
     return "the run is merged" if not is_on_default and _is_merged(run, tree, note) else None
 
@@ -97,7 +97,7 @@ def is_finished_in_head(run: Run) -> bool:
 
 
 def _is_merged(run: Run, tree: WorkTree, note: TreeNote) -> bool:
-    """Return whether the default branch of the remote has another ledger of the run than HEAD started from.
+    """Return whether the default branch of the remote has the run, by `is_merged_into`.
 
     A repository that was not cloned does not know the remote's default branch: the local one's name stands for it. Git
     is asked once for each pair of that branch and HEAD, while the answer is no.
@@ -117,9 +117,8 @@ def _is_merged(run: Run, tree: WorkTree, note: TreeNote) -> bool:
 
 
 _meant: dict[str, str | None] = {}  # by the project
-agreed_carry: dict[
-    str, str | None
-] = {}  # what `carries_refs` has found: REFS, TREE for a server alone, None for nothing
+# What `carries_refs` has found: REFS, TREE for a server alone, None for nothing.
+agreed_carry: dict[str, str | None] = {}
 
 
 def carries_refs(root: str) -> bool:

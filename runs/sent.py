@@ -132,6 +132,5 @@ def describe_unsent(run: Run, log: Log, *, is_start: bool) -> str | None:
         is_due = sent.problem or log.connection.execute(ended, (event_id(sent.noted_at, bytes(10)),)).fetchone()
         if not is_due:
             return None
-    who = "the session's end or `faber-ledger sync`" if consent.is_automatic and not is_start else "`faber-ledger sync`"
     why, hint = (f" ({sent.problem})", sent.hint) if sent.problem else ("", "")
-    return f"{events} not sent to {consent.remote}{why}: {hint or f'{who} sends them'}"
+    return f"{events} not sent to {consent.remote}{why}: {hint or '`faber-ledger sync` sends them'}"

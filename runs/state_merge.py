@@ -128,13 +128,13 @@ def _has_run_of(one: Members, other: Members) -> bool:
 
 
 def _merge_members(before: Members, mine: Members, other: Members) -> tuple[Members, list[Loss]]:
-    """Merge the members of two states; our blocks and `updated_at` are written again, so they are never a loss."""
+    """Merge the members of two states; our blocks, which are written again, and times alone are never a loss."""
     is_theirs_later = _is_later(other.get(UPDATED_AT), mine.get(UPDATED_AT))
     losses: list[Loss] = []
     merged = _merge(before, mine, other, (), losses, takes_theirs=is_theirs_later)
     if UPDATED_AT in mine and UPDATED_AT in other:
         merged = {**merged, UPDATED_AT: (other if is_theirs_later else mine)[UPDATED_AT]}
-    return merged, [loss for loss in losses if loss.key.partition(".")[0] not in (*NAMES, UPDATED_AT)]
+    return merged, [loss for loss in losses if loss.key.partition(".")[0] not in NAMES and not loss.key.endswith("_at")]
 
 
 def _merge(before: Any, mine: Any, other: Any, path: tuple[str, ...], losses: list[Loss], *, takes_theirs: bool) -> Any:

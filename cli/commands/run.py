@@ -41,10 +41,7 @@ def run() -> None:
     """Start, resume, finish, list and forget the runs of this project."""
 
 
-KEPT = (
-    "~ is a run whose files are not in this work tree: shown as this clone keeps it below the git directory. Switch to"
-    " its branch or work tree; where those are gone, `faber-ledger run resume RUN` brings its files here"
-)
+KEPT = "~ has no files in this work tree: `faber-ledger run resume RUN` brings them"
 
 
 @run.command("list", short_help="List the runs of this project.")
@@ -198,10 +195,7 @@ def _complete(run: Run, at: float) -> None:
             return
         release = phase_statuses(state).get("release", "pending")
         if state.get("status") not in progress.ACTIVE or release != "completed":
-            raise NotReleased(
-                f"the run {run.run_id} is {state.get('status')}, and its Release phase {release}",
-                hint="run the command again when its Release phase is completed",
-            )
+            raise NotReleased(f"the run {run.run_id} is {state.get('status')}, and its Release phase {release}")
         moment = utc_text(at)
         members = {"status": "completed", "completed_at": moment, "updated_at": moment}
         state_write.write_members(run, members, warn=warn_of)

@@ -271,6 +271,7 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
     """Make a run the active one; raises LedgerError."""
     root = find_root(os.getcwd())
     _warn_of_active_file(root)
+    was_here = find_here(root, text) is not None
     text = _bring_run(root, text, url, is_sure=yes)
     try:
         wanted = find_restorable(root, text) or match_run(root, text)
@@ -297,6 +298,7 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
     if point is None:
         completed = "ℹ Workflow already completed - nothing to resume"
         lines = [completed if status == "completed" else "ℹ Workflow was cancelled - cannot resume"]
+        lines += [] if was_here else ["  It was not in this clone: it was fetched."]
     else:
         update_registry(root, at=at, warn=say)
         lines = [f"✓ Workflow resumed: {resumed.run_id}"]

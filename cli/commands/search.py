@@ -8,7 +8,7 @@ from itertools import islice
 
 import click
 
-from faber_ledger.cli.reports.search import Hit, group_newest, search_run, search_server
+from faber_ledger.cli.reports.search import STATE, Hit, group_newest, search_run, search_server
 from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_long, warn
 from faber_ledger.cli.ui.progress import progress_over, track_progress
 from faber_ledger.cli.ui.server import names_server, server_address, url_option
@@ -18,6 +18,7 @@ from faber_ledger.files.word_query import WordQuery, parse_query
 from faber_ledger.ledger.command_errors import ServerUnavailable
 from faber_ledger.postgres.project import choose_projects, list_projects
 from faber_ledger.postgres.server import open_server
+from faber_ledger.runs.carry import consent_of
 from faber_ledger.runs.kept import runs_here
 from faber_ledger.runs.run import find_root
 
@@ -58,6 +59,8 @@ def search(
         raise click.UsageError("--local and --run-id ask no server: leave out --url and --project")
     if run is not None or is_local or (url is None and project is None and not names_server()):
         groups, has_more = _search_here(query, limit, run)
+        if not groups and run is None and consent_of(find_root(os.getcwd())) is not None:
+            warn("only this clone's runs were searched; `faber-ledger run list --remote` lists those at the remote")
     else:
         groups, has_more, names = _search_server(query, limit, url, project)
     if not as_json:
@@ -98,7 +101,8 @@ def lines_of(groups: list[list[Hit]], text: str, names: Mapping[str, str], *, ha
     if not groups:
         yield f"nothing matches {text}"
         return
-    hits, labels = [hit for group in groups for hit in group], project_labels(names)
+    labels = project_labels(names)
+    hits = [hit._replace(at=None) if hit.kind == STATE else hit for group in groups for hit in group]
     rows = table([(hit.at or "-", hit.kind, hit.event_id or hit.path or "-", hit.excerpt) for hit in hits])
     for group in groups:
         name = labels.get(group[0].project or "")

@@ -13,7 +13,7 @@ from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_
 from faber_ledger.cli.ui.server import names_server, server_address, url_option
 from faber_ledger.cli.ui.which_event import find_thing
 from faber_ledger.cli.ui.which_run import run_option, run_with_ledger
-from faber_ledger.files.text import escape_lines, quote_word
+from faber_ledger.files.text import escape_lines
 from faber_ledger.ledger.clock import is_event_id
 from faber_ledger.ledger.command_errors import NotFound
 from faber_ledger.ledger.errors import LedgerError
@@ -93,7 +93,7 @@ def _content(run: Run, data: dict[str, Any]) -> str:
             machine = log.machine_of(writer) or "another machine"
         raise NotFound(
             f"the load was recorded on {machine}, in another clone, and only that clone can find its content",
-            hint=f"run it there; here `git log -p -- {quote_word(load['source'])}` shows the file's versions",
+            hint="run it there",
         )
     raise NotFound(
         f"the content with the digest {load['sha256']} is neither in {json.dumps(load['source'])} as it is now nor"

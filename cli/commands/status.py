@@ -73,7 +73,7 @@ def status(run: str | None, as_json: bool) -> None:
     active = active_run(root)
     paths = [path for paths in paths_in_conflict(root).values() for path in paths]
     if paths:
-        warn(f"note: a merge has stopped at {' and '.join(paths)}: run `faber-ledger resolve`")
+        warn(f"note: git has stopped at {' and '.join(paths)}: run `faber-ledger resolve`")
     obstacle = find_obstacle(root)
     if obstacle is not None:
         warn(f"note: {obstacle}: nothing is recorded; {OUT_OF_THE_WAY}")
@@ -82,12 +82,12 @@ def status(run: str | None, as_json: bool) -> None:
     except NoActiveRun as error:
         error.hint = hint_at_remote(root) or error.hint
         raise
-    if run is None and active.named_too is not None:
-        warn(f"note: the active run is {active.run_id}, since {active.why}; the active file names {active.named_too}")
     state = _read_state(meant)
     found, is_set_up = _read_ledger(meant, state), not lacks_driver(root)
     data = _data(meant, state, found) | {"in_git": None, "is_set_up": is_set_up}
     lines = [*_status_lines(meant, state, found), *_not_in_file_lines(meant, found.missing, found.why)]
+    if meant.is_kept and state.get("status") not in FINISHED:
+        lines.append(not_in_tree(meant))
     survey = GitSurvey(root)
     missing = survey.find_missing(meant)
     if missing is not None:
@@ -240,8 +240,6 @@ def _not_in_file_lines(run: Run, count: int, why: str | None) -> Iterator[str]:
         because = f", since {why}" if why is not None else ""
         what = f"{events_shown(count)} of the log{because}; {publishing_hint(run, TreeNote(run))}"
         yield f"Not yet in {run.shown(run.ledger_path)}: {what}"
-    if run.is_kept:
-        yield not_in_tree(run)
 
 
 def _sent(run: Run, found: Found) -> tuple[dict[str, Any], list[str]]:

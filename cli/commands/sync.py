@@ -213,7 +213,8 @@ def _exchange_refs(
     brought = [f"{run.run_id}: all of it fetched from {remote.name}" for run in runs] if is_brought else []
     lines = [*brought, *filter(None, [one.line(remote.name) for one in done])]
     if not lines and not is_watched:
-        lines = [f"nothing new at {remote.name} of the runs here"]
+        none_here = "no run is here: `faber-ledger run list --remote` lists those there, `run resume RUN` fetches one"
+        lines = [f"nothing new at {remote.name} of the runs here" if runs else none_here]
     for line in [] if as_json else lines:
         tell(line)
     for hint in [] if as_json else dict.fromkeys([one.hint for one in done if one.why and one.hint]):

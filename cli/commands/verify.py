@@ -41,7 +41,7 @@ def verify(run: str | None, every: bool, with_git: bool, as_json: bool) -> int:
             advance(1)
     for name, paths in paths_in_conflict(find_root(os.getcwd())).items():
         if name in found:
-            what = f"a merge has stopped at {' and '.join(paths)}"
+            what = f"git has stopped at {' and '.join(paths)}"
             found[name].append(LogProblem("in_conflict", None, what, "run `faber-ledger resolve`", is_note=True))
     anchors = _all_anchors(runs, found) if with_git and runs else {}
     show(

@@ -13,7 +13,7 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import MOVE_FOLDER
 from faber_ledger.runs.clone import OUT_OF_THE_WAY, find_obstacle
-from faber_ledger.runs.kept import not_in_tree, run_here
+from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.run import ACTIVE_FILES, HOOK_LOG, RUNS, Run, clone_folder, common_directory
@@ -42,13 +42,9 @@ def check_active(patient: Patient) -> Iterator[Finding]:
     if active.run_id is None:
         return
     run = run_here(patient.root, active.run_id)
-    status = patient.state(run).get("status")
-    if run.is_kept:
-        hint = f"run `faber-ledger run resume {run.run_id}`, or check its branch out"
-        yield Finding("note", not_in_tree(run), hint)
-    elif status in FINISHED:
-        what = f"the active run {run.run_id} is {status}: hooks begin no session on it"
-        yield Finding("note", what, "run `faber-ledger run start` for the next, or `faber-ledger run resume RUN`")
+    if run.is_kept and patient.state(run).get("status") not in FINISHED:
+        what = f"this work tree does not have the files of {run.run_id}"
+        yield Finding("note", what, f"run `faber-ledger run resume {run.run_id}`")
 
 
 def _hint_to_name(patient: Patient, at_work: list[Run]) -> str:
@@ -115,7 +111,7 @@ def check_backups(patient: Patient) -> Iterator[Finding]:
                 what = f"{run.shown(path)} is left over from a finished run: it may contain sensitive data"
                 is_ours = path == run.backup_path and not lacks_ledger(run)
                 hint = f"run `faber-ledger project {run.run_id}`, which removes it" if is_ours else "remove it"
-                yield Finding("warning", what, hint)
+                yield Finding("note" if is_ours else "warning", what, hint)
 
 
 def _list_paths(patient: Patient) -> Iterator[str]:

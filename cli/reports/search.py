@@ -47,7 +47,7 @@ WANTED = EventQuery(types=tuple(FIELDS))
 class Hit(NamedTuple):
     """One match: in an event, which `show` takes, at a path of a `state.json`, or in the file at a path.
 
-    `at` is only shown.
+    `at` of a state is the last change of anything in it, which orders its hits and is not shown.
     `project` is its id on the server; None in this clone.
     """
 

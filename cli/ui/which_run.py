@@ -74,7 +74,7 @@ def warn_if_kept(run: Run) -> None:
 def check_in_tree(run: Run) -> Run:
     """Return a run that the work tree has; raises RunNotFound for a kept one."""
     if run.is_kept:
-        hint = f"run `faber-ledger run resume {run.run_id}` to bring them back, or check its branch out"
+        hint = f"run `faber-ledger run resume {run.run_id}` to bring them here"
         raise RunNotFound(f"this work tree does not have the files of {run.run_id}", hint=hint)
     return run
 

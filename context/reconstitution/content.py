@@ -79,6 +79,7 @@ def render_content(sources: Sources, *, budget: int, only: Collection[str]) -> s
     most = budget - units(_left_out(chosen, command))
     head = clip(sources["position"]["text"], most, "… (more was cut)\n") if "position" in chosen else ""
     parts = {name: list(PARTS[name][1](sources)) for name in chosen}
+    lacking = ", ".join([_lacking(name, sources) for name in only if not parts.get(name, True) and name != "position"])
     if "decisions" in parts:
         parts["events"] = [block for block in parts.get("events", []) if block not in parts["decisions"]]
     texts = {name: f"\n## {PARTS[name][0]}\n\n{''.join(blocks)}" for name, blocks in parts.items() if blocks}
@@ -90,7 +91,6 @@ def render_content(sources: Sources, *, budget: int, only: Collection[str]) -> s
         clip(text, limit, f"\n… (cut; `{command} {name} --budget {2 * whole}` shows more)\n")
         for (name, text), whole, limit in zip(texts.items(), wanted, limits, strict=True)
     ]
-    lacking = ", ".join([_lacking(name, sources) for name in only if not parts.get(name, True) and name != "position"])
     end = _left_out([name for name, limit in zip(texts, limits, strict=True) if not limit], command)
     end += f"\nThere is nothing for: {lacking}\n" if lacking else ""
     return clip(plain(head + "".join(shown) + end).strip("\n"), budget)

@@ -82,9 +82,9 @@ CASES = {
     ),
     "theirs is later": Case(
         {},
-        {"updated_at": EARLY, "title": "first", "x": {"y": 1}},
-        {"updated_at": LATE, "title": "second", "x": {"y": 2, "z": 3}},
-        {"updated_at": LATE, "title": "second", "x": {"y": 2, "z": 3}},
+        {"updated_at": EARLY, "title": "first", "x": {"y": 1, "seen_at": EARLY}},
+        {"updated_at": LATE, "title": "second", "x": {"y": 2, "seen_at": LATE, "z": 3}},
+        {"updated_at": LATE, "title": "second", "x": {"y": 2, "seen_at": LATE, "z": 3}},
         (
             'both sides changed title: theirs is used, ours had "first"',
             "both sides changed x.y: theirs is used, ours had 1",

@@ -68,10 +68,10 @@ def test_a_redacted_note_is_in_no_file_of_the_clone(project: Project, tmp_path: 
     project.said("verify", project.run_id)
 
 
-def test_an_event_of_the_same_step_is_not_named(project: Project) -> None:
+def test_an_event_of_the_same_step_and_kind_is_not_named(project: Project) -> None:
     project.change_state(current_step="implement")
     for text in ("the customer is Ada", "drop the cache"):
-        assert project.faber("note", "add", text).returncode == 0
+        assert project.faber("note", "add", text, "--decision").returncode == 0
     assert "also in other events" not in project.redact(note_id(project, "the customer is Ada"))
 
 

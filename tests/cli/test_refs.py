@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from pathlib import Path
 
 import pytest
-from support.carried import SENT, SETTINGS, CarriedClone, path_with_script
+from support.carried import SENT, SETTINGS, CarriedClone, agree, path_with_script
 from support.clones import RUN
 from support.command import COMMAND
 from support.layouts import LAYOUTS
@@ -361,9 +362,14 @@ def test_a_remote_that_is_away_does_not_stop_the_server(one: CarriedClone) -> No
 
 def test_a_run_that_is_only_at_the_remote_comes_by_name(one: CarriedClone) -> None:
     one.add_run("shop-1")
+    state = one.root / ".fractary/runs/shop-1/state.json"
+    state.write_text(state.read_text().replace('"in_progress"', '"completed"', 1))
     one.add_run("shop-2")
     one.sync()
     two = one.second("two")
+    shutil.rmtree(two.root / ".fractary/runs")
+    assert two.sync().stdout.startswith("no run is here: `faber-ledger run list --remote` lists those there")
+    assert "only this clone's runs were searched" in two.call(str(COMMAND), "search", "cache").stderr
     for words in (["replay", "shop-2"], ["reconstitute", "shop-2"], ["search", "cache", "--run-id", "shop-2"]):
         assert "`faber-ledger run list --remote`" in two.call(str(COMMAND), *words).stderr
     assert "`faber-ledger run resume --work-id 7` fetches one" in two.call(str(COMMAND), "log", "--work-id", "7").stderr
@@ -373,6 +379,8 @@ def test_a_run_that_is_only_at_the_remote_comes_by_name(one: CarriedClone) -> No
     assert "2 runs" in two.sync("shop-", code=10).stderr
     two.sync("shop-2")
     assert (two.root / ".fractary/runs/shop-2/state.json").exists()
+    said = [two.call(str(COMMAND), "run", "resume", "shop-1").stdout for _ in range(2)]
+    assert ["already completed" in text and "it was fetched" in text for text in said] == [True, False]
     two.origin.root.rename(two.root.parent / "away.git")
     two.sync("shop-1", code=13)
 
@@ -390,9 +398,10 @@ def test_a_work_items_remote_run_is_found_beside_a_finished_one(one: CarriedClon
 def test_status_says_what_is_on_the_way(one: CarriedClone) -> None:
     one.sync()
     one.work("more")
+    agree(one.root, auto=True)
     with lock_sending(str(one.root)):
         assert "events on the way to origin\n" in one.faber("status").stdout
-    assert "events not sent to origin" in one.faber("status").stdout
+    assert "events not sent to origin: `faber-ledger sync` sends them\n" in one.faber("status").stdout
 
 
 def test_a_remote_work_item_is_resumed_with_its_branch(one: CarriedClone) -> None:

@@ -120,6 +120,14 @@ def test_states_that_both_clones_have_changed_are_merged(one: CarriedClone) -> N
         assert "nothing new" in clone.sync().stdout
 
 
+def test_a_state_that_nobody_edited_is_not_said_to_differ(one: CarriedClone) -> None:
+    two = bring(one)
+    two.work("on the desktop")
+    one.work("on the laptop")
+    said = [clone.sync() for clone in (one, two, one)]
+    assert "state.json differed" not in "".join([done.stdout + done.stderr for done in said])
+
+
 def test_the_next_start_says_what_the_background_has_merged(one: CarriedClone) -> None:
     two = bring(one)
     agree(two.root, auto=True)
@@ -336,7 +344,7 @@ def test_a_state_that_is_not_here_is_not_said_to_differ(one: CarriedClone) -> No
     one.deliver("session-start", "second", hook_event_name="SessionStart", source="startup")
     shutil.rmtree(one.state_path.parent)
     shown = one.faber("status").stdout
-    assert f"This work tree does not have the files of {RUN}" in shown
+    assert f"{RUN}. What happens is recorded below the git directory; `faber-ledger run resume {RUN}` brings" in shown
     assert "differs" not in shown
 
 

@@ -160,7 +160,7 @@ def test_a_report_has_one_line_for_each_hit(project: Project) -> None:
     assert [line.split(maxsplit=3) for line in lines] == [
         ["newer:", "2", "hits"],
         ["2026-01-05T09:00:00Z", "note", events[0], "the gateway is up again"],
-        ["2026-01-05T09:30:00Z", "state", "decisions[0].reason", "Redis would need a second gateway"],
+        ["-", "state", "decisions[0].reason", "Redis would need a second gateway"],
         ["older:", "1", "hit"],
         ["2026-01-05T08:00:04Z", "failed", events[2], "HTTP 502: gateway is down"],
     ]

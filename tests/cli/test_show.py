@@ -146,7 +146,7 @@ def test_the_content_of_another_clones_load_is_said_to_be_there(project: Project
     other = project.clone(tmp_path / "other", "desktop")
     error = refused(other, "orchestration-protocol", "--content")
     assert f"the load was recorded on {project.hostname}, in another clone" in error
-    assert f"`git log -p -- {PROTOCOL}`" in error
+    assert "git log" not in error  # which has no version where git ignores the file
 
 
 def test_an_event_names_the_machine_of_its_clone(project: Project) -> None:

@@ -5,19 +5,6 @@ from __future__ import annotations
 from support.project import Project
 
 
-def test_what_is_not_published_is_no_difference(project: Project) -> None:
-    project.deliver("SessionStart.startup.print", client="one")
-    project.deliver("SessionEnd.other.print", client="one")
-    project.change_state(status="completed")
-    assert project.faber("seal").returncode == 0
-    project.git("commit", "--quiet", "--message", "Work")
-    project.deliver("SessionStart.startup.print", client="two")
-    assert project.faber("session-load", "--force").returncode == 0
-    checked = project.faber("verify")
-    assert checked.returncode == 0
-    assert "the run is finished, and its ledger is committed" in checked.stdout
-
-
 def test_no_hint_names_a_command_that_must_fail(project: Project) -> None:
     (project.root / ".fractary/runs/empty").mkdir()
     said = project.faber("project", "empty").stderr

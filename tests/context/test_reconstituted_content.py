@@ -217,11 +217,12 @@ def test_events_that_are_elsewhere_are_said_to_be_there(project: Project, tmp_pa
     assert said.startswith(f"There is nothing for: events of FABER's tools (`faber-ledger log {project.run_id}` has")
     project.write(".gitignore", "events/\n")
     put_event(project, 1, "decision_point", message="One table")
+    assert "nothing for" not in project.said("reconstitute", "--only", "decisions", "--only", "events")
     project.commit()
     colleague = project.clone(tmp_path / "clone", "desktop")
     nothing = "There is nothing for: decisions (FABER's own events, if there are any, stayed on dev-machine-1)\n"
     assert colleague.said("reconstitute", "--only", "decisions") == nothing
-    assert "ledger's 9; others, if any, stayed on dev-machine-1)" in only(colleague, "events")[0]
+    assert "ledger's 10; others, if any, stayed on dev-machine-1)" in only(colleague, "events")[0]
 
 
 def test_a_wrong_part_lists_the_parts(project: Project) -> None:

@@ -104,7 +104,10 @@ def test_the_last_end_leaves_a_clean_tree_until_seal(project: Project) -> None:
     project.change_state(status="completed", completed_at="2026-01-05T18:00:00Z")
     project.commit("Complete")
     project.deliver(END, client="first", pid="1")
+    assert project.faber("session-load", "--force").returncode == 0
     assert (changed(project), not_in_file(project) > 0) == ("", True)
+    done = project.faber("verify", RUN)
+    assert (done.returncode, "the run was committed as finished\n" in done.stdout) == (0, True)
     project.git("checkout", "--quiet", "main")
     project.git("checkout", "--quiet", BRANCH)
     assert project.faber("seal", RUN).returncode == 0
@@ -134,6 +137,23 @@ def test_a_squashed_run_is_not_published_once_the_clone_knows(project: Project, 
     project.git("reset", "--quiet", "--hard", "HEAD~1")  # the merge never was
     record(project)
     assert changed(project) == ""
+
+
+@pytest.mark.parametrize("picked", ["HEAD~1", "HEAD"])
+def test_a_branch_of_which_one_commit_was_picked_is_not_merged(project: Project, picked: str) -> None:
+    for name in ("fix.py", "more.py"):
+        record(project)
+        project.write(name, "x = 1\n")
+        project.commit(name)
+    commit = project.git("rev-parse", picked).strip()
+    project.git("checkout", "--quiet", "main")
+    project.git("cherry-pick", commit, code=1)
+    assert project.faber("resolve").returncode == 0
+    project.git("-c", "core.editor=true", "cherry-pick", "--continue")
+    project.git("push", "--quiet", "origin", "main")
+    project.git("checkout", "--quiet", BRANCH)
+    record(project)
+    assert not_in_file(project) == 0
 
 
 def test_a_run_on_main_alone_needs_no_command(tmp_path: Path) -> None:
