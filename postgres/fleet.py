@@ -14,6 +14,7 @@ from faber_ledger.postgres.project import owners_of_clones
 from faber_ledger.postgres.server import Server
 from faber_ledger.projections.fold import fold, newest_open, open_sessions, session_history
 from faber_ledger.projections.history import Agents, Compactions, machines_of, summarize_sessions
+from faber_ledger.projections.usage import Usage
 
 PAGE = 100  # runs whose sessions are read together
 STARTED = "session_started"
@@ -26,7 +27,7 @@ OF_ID = 1 + [*OF_SESSIONS].index("id")  # after the run's id
 
 
 class Found(NamedTuple):
-    """A run, what its newest state says, what began its open or newest session, and who wrote and who brought that.
+    """A run, what its newest state says, what it cost, what began its open or newest session, who wrote and who brought that.
 
     `login` is that of the clone that wrote it, `brought_by` the one that pushed it.
 
@@ -36,6 +37,7 @@ class Found(NamedTuple):
 
     run: dict[str, Any]
     state: dict[str, Any]
+    usage: Usage
     start: Recorded | None
     login: str | None
     brought_by: str
@@ -75,7 +77,8 @@ def _read_page(server: Server, page: Sequence[Newest], logins: dict[str, dict[st
         events, state = found.get((project, run_id), []), states.get((project, run_id), {})
         run, start = _summarize(project, run_id, last, events, state)
         brought_by = last["pushed_by"] if start is None else bringers[project, start["id"]]
-        yield Found(run, state, start, logins[project].get((start or last)["writer"]), brought_by)
+        usage = Usage(events)
+        yield Found(run, state, usage, start, logins[project].get((start or last)["writer"]), brought_by)
 
 
 def _decode(rows: Sequence[tuple[Any, ...]]) -> list[Recorded]:

@@ -91,6 +91,7 @@ def describe_found(found: Found, filters: Filters, root: str, role: str) -> Row:
     run, last = found.run, found.run["last_event"]
     is_mine = found.login == role if found.login else (found.start or last)["writer"] == known_writer(root)
     about = {"who": found.login or run["machine"], "is_mine": is_mine, "last_heard_at": last["at"]}
+    about["usage"] = usage_data(found.usage)
     about["brought_by"] = None if found.brought_by == found.login else found.brought_by
     return describe({**run, **about}, found.state, filters, root, found.start, is_open=bool(run["open_sessions"]))
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from support.project import RUN
 from support.served import Served
+from support.transcripts import place_of, response
 
 if TYPE_CHECKING:
     from support.team_server import Team
@@ -15,11 +16,16 @@ if TYPE_CHECKING:
 def test_a_colleague_sees_the_run_as_it_was_pushed(team: Team) -> None:
     first, second, _ = team.clones
     first.faber("note", "the cache goes")
+    path = place_of(first, "4f0c")
+    first.deliver("SessionStart.startup.print", client="4f0c", fields={"transcript_path": str(path)})
+    path.write_text(response("msg_1", (10, 500, 40)))
+    first.deliver("SessionEnd.other.print", client="4f0c", fields={"transcript_path": str(path)})
     team.sync(first)
     session = first.of_type("session_started")[0]["session_id"]
     environment = second.environment({"FABER_LEDGER_URL": team.url})
     with Served(second.root, environment, "--project", team.project) as page:
         assert re.findall(r'<tr id="run-([^"]+)"', page.read("/")) == [RUN]
+        assert '<td class="number">550</td>' in page.read("/")
         stream = page.ask("/changes")
         assert stream.readline() == b": \n"
         text = page.read(f"/run/{RUN}")

@@ -1,7 +1,10 @@
--- What `fleet` reads of a run: who started it, its sessions, its compactions.
+-- What `fleet` reads of a run: who started it, its sessions, its compactions, what they cost.
 
 CREATE INDEX event_sessions ON faber_ledger.event (project, run_id, seq, id)
-  WHERE type IN ('run_started', 'run_adopted', 'session_started', 'session_ended', 'compaction_completed', 'event_redacted');
+  WHERE type IN (
+    'run_started', 'run_adopted', 'session_started', 'session_ended', 'compaction_completed', 'event_redacted',
+    'usage_recorded'
+  );
 
 -- Some members of an object, of each text 200 characters at most; NULL for one that is no text and no number of that
 -- length. It never raises.
@@ -61,7 +64,8 @@ CREATE FUNCTION faber_ledger.session_events(of_project text, of_runs text[]) RET
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
   SELECT event.* FROM faber_ledger.event
   WHERE faber_ledger.sees(of_project) AND project = of_project AND run_id = ANY (of_runs) AND type IN (
-    'run_started', 'run_adopted', 'session_started', 'session_ended', 'compaction_completed', 'event_redacted'
+    'run_started', 'run_adopted', 'session_started', 'session_ended', 'compaction_completed', 'event_redacted',
+    'usage_recorded'
   )
   ORDER BY run_id, seq, id
 $$;
