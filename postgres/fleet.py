@@ -27,7 +27,7 @@ OF_ID = 1 + [*OF_SESSIONS].index("id")  # after the run's id
 
 
 class Found(NamedTuple):
-    """A run, what its newest state says, what it cost, what began its open or newest session, who wrote and who brought that.
+    """A run, what its newest state says, what it cost, and what began its open or newest session.
 
     `login` is that of the clone that wrote it, `brought_by` the one that pushed it.
 
