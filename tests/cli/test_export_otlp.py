@@ -159,6 +159,18 @@ def test_a_failed_run_is_an_error(project: Project, receiver: Receiver) -> None:
     assert [one.status.code for one in sent(project, receiver)] == [UNSET, UNSET, ERROR]
 
 
+def test_what_otlp_cannot_hold_stops_no_export(project: Project, receiver: Receiver) -> None:
+    finish(project)
+    payload = json.dumps({"artifact_id": "\ud800", "trigger": "manual", "source": "x", "size_bytes": 10**30})
+    forge_event(project.clones_log, type="artifact_loaded", payload=payload, at="9999-12-31T23:59:59Z")
+    (event,) = [event for span in sent(project, receiver) for event in span.events if event.time_unix_nano >= 2**63 - 1]
+    assert values_of(event.attributes) == {
+        "faber_ledger.artifact_id": "?",
+        "faber_ledger.source": "x",
+        "faber_ledger.trigger": "manual",
+    }
+
+
 # What has not ended
 
 
