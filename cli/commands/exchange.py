@@ -110,20 +110,21 @@ def _send(run: Run, endpoint: str, *, follow: bool, with_texts: bool) -> None:
     otlp = _load_otlp()
     sender = otlp.Sender(endpoint, otlp.repository_of(run.root))
     sent: set[str] = set()
+    left = 0
     with suppress(KeyboardInterrupt) if follow else nullcontext():
         while True:
             version = _version_of(run)
             trace = _read_trace(run, with_texts=with_texts)
+            left = sum([one.is_open for one in trace.spans])
             ended = [one for one in trace.spans if not one.is_open and one.span_id not in sent]
             sender.send(trace._replace(spans=ended))
             sent.update([one.span_id for one in ended])
             if ended:
                 say(f"{plural(len(ended), 'span')} of {run.run_id} sent")
-            if not follow or not any([one.is_open for one in trace.spans]):
+            if not follow or not left:
                 break
             while _version_of(run) == version:
                 time.sleep(LOOK_SECONDS)
-    left = sum([one.span_id not in sent for one in trace.spans])
     if left:
         say(f"{plural(left, 'span')} of {run.run_id} not sent: open until a session, a phase or the run has ended")
 

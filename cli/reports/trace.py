@@ -6,7 +6,6 @@ from the ids of events, so that each export of a run has the same.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -15,6 +14,7 @@ from faber_ledger.ledger.encoding import sha256
 from faber_ledger.ledger.event_types import REDACTED
 from faber_ledger.projections.history import ABANDONED, Compactions
 from faber_ledger.projections.timeline import MILESTONES, Moment, build_timeline
+from faber_ledger.projections.usage import Usage
 from faber_ledger.runs.progress import FINISHED, phase_statuses, text_of
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ Attributes: TypeAlias = dict[str, Any]  # texts, numbers, and lists of texts
 MICROSECOND = 1_000
 MILLISECOND = 1_000_000
 LATEST = 2**63 - 1  # as a time and as a number, of what OTLP can hold
-MOST_TOKENS = 10**15  # what is more was not used by anybody
 FAILED = "failed"
 # The types of event that become a span's events: their fields, and those that are texts.
 FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -96,7 +95,7 @@ class _Noted:
         self.clients: dict[str | None, str] = {}
         self.machines: dict[str | None, str] = {}  # of sessions, and of writers
         self.resources: dict[str | None, Attributes] = {}
-        self.usage: dict[str | None, dict[str, Counter[str]]] = {}
+        self.usage = Usage()
         self.events: dict[str | None, list[SpanEvent]] = {}
         self._moment: Moment = (0.0, 0)
         self._compactions = Compactions()
@@ -127,9 +126,9 @@ class _Noted:
             self._add("compaction_summary", recorded, session)
         if kind in FIELDS:
             self._add(kind, recorded, session)
+        self.usage.note(recorded)
         if not recorded.get("redacted"):
             self._note_place(event, session, recorded["writer"])
-            self._note_usage(event, session)
 
     def _add(self, name: str, recorded: Recorded, session: str | None) -> None:
         fields, texts = FIELDS[name]
@@ -152,14 +151,6 @@ class _Noted:
         if event["type"] == "checkout_recorded" and (branch := text_of(event, "branch")):
             resource["vcs.ref.head.name"] = branch
 
-    def _note_usage(self, event: dict[str, Any], session: str | None) -> None:
-        model = text_of(event, "model")
-        if event["type"] != "usage_recorded" or model is None:
-            return
-        found = {name: event.get(f"{name}_tokens") for name in ("input", "cached", "output")}
-        counts = {name: value for name, value in found.items() if type(value) is int and 0 <= value <= MOST_TOKENS}
-        self.usage.setdefault(session, {}).setdefault(model, Counter()).update(counts)
-
 
 class _Stay(NamedTuple):
     """A stay in a phase; `place` counts the phases that began with it, in their order."""
@@ -178,6 +169,7 @@ class _Spans:
         self.timeline = timeline
         self.noted = noted
         self.state = state
+        self.usage = noted.usage.by("session_id")
         self.root_id = self._id("run")
         self.status = text_of(state, "status")
         has_open = any([bar["is_open"] for bar in timeline["bars"]])
@@ -215,17 +207,16 @@ class _Spans:
 
     def _usage(self, session: str) -> Attributes:
         """Return the tokens of a session; those that come from a cache are input, too."""
-        by_model = self.noted.usage.get(session, {})
-        if not by_model:
+        usage = self.usage.get(session)
+        if usage is None:
             return {}
-        used: Counter[str] = sum(by_model.values(), Counter())
-        models = [*by_model]
+        used, models = usage.used, [*usage.by("model")]
         return {
             "gen_ai.request.model": models[0] if len(models) == 1 else None,
             "faber_ledger.models": models if len(models) > 1 else None,
-            "gen_ai.usage.input_tokens": used["input"] + used["cached"],
-            "gen_ai.usage.cache_read.input_tokens": used["cached"],
-            "gen_ai.usage.output_tokens": used["output"],
+            "gen_ai.usage.input_tokens": used.input_tokens + used.cached_tokens,
+            "gen_ai.usage.cache_read.input_tokens": used.cached_tokens,
+            "gen_ai.usage.output_tokens": used.output_tokens,
         }
 
     def phases(self) -> list[Span]:
@@ -272,6 +263,7 @@ class _Spans:
         attributes: Attributes = {
             "gen_ai.operation.name": "invoke_workflow",
             "gen_ai.agent.name": workflow,
+            "error.type": "_OTHER" if self.status == FAILED else None,  # the conventions' word for no known type
             "faber_ledger.run_id": self.timeline["run_id"],
             "faber_ledger.work_id": self.timeline["work_id"] or text_of(self.state, "work_id"),
         }

@@ -156,7 +156,9 @@ def test_tokens_are_the_sessions_and_cached_ones_are_input(project: Project, rec
 
 def test_a_failed_run_is_an_error(project: Project, receiver: Receiver) -> None:
     finish(project, "failed")
-    assert [one.status.code for one in sent(project, receiver)] == [UNSET, UNSET, ERROR]
+    spans = sent(project, receiver)
+    assert [one.status.code for one in spans] == [UNSET, UNSET, ERROR]
+    assert values_of(spans[-1].attributes)["error.type"] == "_OTHER"
 
 
 def test_what_otlp_cannot_hold_stops_no_export(project: Project, receiver: Receiver) -> None:
@@ -228,6 +230,17 @@ def test_texts_are_sent_only_if_asked_for(project: Project, receiver: Receiver) 
         found = [event for span in sent(project, receiver, *options) for event in span.events]
         assert (SECRET in str(found)) is is_there
         assert (SECRET in str(in_json(project, *options))) is is_there
+
+
+def test_a_redacted_note_says_only_that_it_is(project: Project) -> None:
+    finish(project)
+    (note,) = [one["id"] for one in project.recorded if one["event"]["type"] == "note_recorded"]
+    project.redact(note)
+    events = [event for span in json_spans(project, "--texts") for event in span.get("events", ())]
+    (left,) = [event for event in events if event["name"] == "note_recorded"]
+    assert left["attributes"] == [{"key": "faber_ledger.redacted", "value": {"boolValue": True}}]
+    (redaction,) = [event for event in events if event["name"] == "event_redacted"]
+    assert {"key": "faber_ledger.event_id", "value": {"stringValue": note}} in redaction["attributes"]
 
 
 def test_no_endpoint_of_the_environment_gets_anything(project: Project, receiver: Receiver) -> None:
