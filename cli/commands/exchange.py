@@ -4,25 +4,37 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import ExitStack, closing
+import time
+from contextlib import ExitStack, closing, nullcontext, suppress
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from faber_ledger.cli.ui.output import escape_json, json_option, say, show, warn
+from faber_ledger.cli.ui.output import escape_json, json_option, json_text, say, show, warn
 from faber_ledger.cli.ui.output_file import output_file
 from faber_ledger.cli.ui.progress import progress
 from faber_ledger.cli.ui.which_run import choose_run, run_argument, run_with_ledger
-from faber_ledger.cli.ui.words import events_shown
+from faber_ledger.cli.ui.words import events_shown, plural
 from faber_ledger.ledger.errors import LedgerError, UnionConflict
 from faber_ledger.ledger.gate import lines_left_out
 from faber_ledger.ledger.importing import Staged, line_of, raise_problems
 from faber_ledger.ledger.union import OTHER_CONTENT, OTHER_RUN, runs_in
 from faber_ledger.ledger.verify import verified_rows
+from faber_ledger.postgres.address import missing_extra
 from faber_ledger.recording.insertion import OTHER_START, insert_passing, write_blocks
 from faber_ledger.runs.clone import note_use
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run, find_root
+from faber_ledger.runs.seen import shape_of
+from faber_ledger.runs.state_file import read_state
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from faber_ledger.cli.reports.trace import Trace
+
+LOOK_SECONDS = 0.4  # between two looks at the files
 
 
 @click.command()
@@ -34,24 +46,109 @@ from faber_ledger.runs.run import Run, find_root
     type=click.Path(),
     help="Write to FILE, completely or not at all; `-`, the default, is standard output.",
 )
-def export(run: str | None, output: str | None) -> None:
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["jsonl", "otlp"]),
+    default="jsonl",
+    help="`jsonl`, the default, or one OpenTelemetry trace as OTLP/JSON.",
+)
+@click.option("--otlp", "endpoint", metavar="ENDPOINT", help="Send the trace to ENDPOINT, as http://HOST:4318.")
+@click.option("--follow", is_flag=True, help="With --otlp: go on, and send each span when it has ended.")
+@click.option("--texts", is_flag=True, help="With OpenTelemetry: also what notes, summaries and reasons say.")
+def export(run: str | None, output: str | None, form: str, endpoint: str | None, follow: bool, texts: bool) -> None:
     """Write the events of RUN (default: the active run) for other tools, or for `faber-ledger import`.
+
+    With --otlp send its spans that have ended, the run's last, to what shows OpenTelemetry traces.
 
     \b
     Example: faber-ledger export -o events.jsonl
-    Exit codes: 0 done; 1 a file cannot be written; 2 wrong usage;
-    10 no such run or ledger; 12 newer format; 20 the ledger is damaged.
+    Exit codes: 0 done, also after Ctrl-C with --follow; 1 a file cannot be written, or the extra is not installed;
+    2 wrong usage; 10 no such run or ledger; 12 newer format; 13 the endpoint is not available; 14 it refuses;
+    20 the ledger is damaged.
     """
-    chosen, count = run_with_ledger(run), 0
-    with output_file(output) as file, read_log(chosen) as log, progress(chosen, "exporting") as advance:
+    if follow and endpoint is None:
+        raise click.UsageError("--follow needs --otlp ENDPOINT")
+    if texts and endpoint is None and form != "otlp":
+        raise click.UsageError("--texts needs --otlp ENDPOINT or --format otlp")
+    if endpoint is not None and output is not None:
+        raise click.UsageError("give --otlp or --output, not both")
+    chosen = run_with_ledger(run)
+    if endpoint is not None:
+        _send(chosen, endpoint, follow=follow, with_texts=texts)
+    elif form == "otlp":
+        _write_trace(chosen, output, with_texts=texts)
+    else:
+        _write_lines(chosen, output)
+
+
+def _write_lines(run: Run, output: str | None) -> None:
+    count = 0
+    with output_file(output) as file, read_log(run) as log, progress(run, "exporting") as advance:
         for row in verified_rows(log):
             file.write(escape_json(line_of(row).decode()).encode())  # it may be printed, and means the same
             count += 1
             advance(1)
     if not count:
-        say(f"no events of {chosen.run_id}")
+        say(f"no events of {run.run_id}")
     elif output is not None and output != "-":
-        say(f"{output}: {events_shown(count)} of {chosen.run_id}")
+        say(f"{output}: {events_shown(count)} of {run.run_id}")
+
+
+def _write_trace(run: Run, output: str | None, *, with_texts: bool) -> None:
+    otlp = _load_otlp()
+    trace = _read_trace(run, with_texts=with_texts)
+    with output_file(output) as file:
+        text = json_text(otlp.to_json(trace, otlp.repository_of(run.root)), indent=None)
+        file.write(f"{text}\n".encode())
+    if output is not None and output != "-":
+        say(f"{output}: {plural(len(trace.spans), 'span')} of {run.run_id}")
+
+
+def _send(run: Run, endpoint: str, *, follow: bool, with_texts: bool) -> None:
+    """Send the spans that have ended; with `follow` go on until the run's own was sent, or Ctrl-C."""
+    otlp = _load_otlp()
+    sender = otlp.Sender(endpoint, otlp.repository_of(run.root))
+    sent: set[str] = set()
+    left = 0
+    with suppress(KeyboardInterrupt) if follow else nullcontext():
+        while True:
+            version = _version_of(run)
+            trace = _read_trace(run, with_texts=with_texts)
+            left = sum([one.is_open for one in trace.spans])
+            ended = [one for one in trace.spans if not one.is_open and one.span_id not in sent]
+            sender.send(trace._replace(spans=ended))
+            sent.update([one.span_id for one in ended])
+            if ended:
+                say(f"{plural(len(ended), 'span')} of {run.run_id} sent")
+            if not follow or not left:
+                break
+            while _version_of(run) == version:
+                time.sleep(LOOK_SECONDS)
+    if left:
+        say(f"{plural(left, 'span')} of {run.run_id} not sent: open until a session, a phase or the run has ended")
+
+
+def _read_trace(run: Run, *, with_texts: bool) -> Trace:
+    from faber_ledger.cli.reports.trace import build_trace
+
+    state: dict[str, Any] = {}
+    with suppress(LedgerError):
+        state = read_state(run).value
+    with read_log(run) as log:
+        return build_trace(run.run_id, log.stream(), state, with_texts=with_texts)
+
+
+def _load_otlp() -> ModuleType:
+    try:
+        from faber_ledger.cli.reports import otlp
+    except ImportError as error:
+        raise missing_extra("an export for OpenTelemetry", "otel") from error
+    return otlp
+
+
+def _version_of(run: Run) -> object:
+    return shape_of(run.log_path), shape_of(run.state_path)
 
 
 @click.command("import")

@@ -9,7 +9,7 @@ from support.command import COMMAND
 from support.loaded_modules import loaded_by
 from support.patients import Patient, make_healthy
 
-PACKAGES = {"alembic", "click", "psycopg", "pydantic", "sqlalchemy", "typing_extensions", "ulid"}
+PACKAGES = {"alembic", "click", "opentelemetry", "psycopg", "pydantic", "sqlalchemy", "typing_extensions", "ulid"}
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def packages_of(project: Patient, *words: str) -> set[str]:
     "words",
     [
         *("log", "log --phase frame --since 2026-01-05T14:30:22Z", "replay", "show 2", "search startup", "status"),
-        *("verify --git", "doctor", "seal"),
+        *("verify --git", "doctor", "seal", "export"),
     ],
 )
 def test_a_command_on_a_small_run_loads_click_alone(project: Patient, words: str) -> None:
