@@ -85,6 +85,10 @@ class Tools:
         words = [f"--work-id={work_id}"] if work_id else []
         return self._run(client, ["run", "resume", *words, *YES[:yes], *named(run)], self.session.note_use)
 
+    def end(self) -> None:
+        """End the client's session; what fails is printed on standard error."""
+        run_command(click.Command("end", callback=self.session.end), [])
+
     def _run(self, client: Client, words: list[str], prepare: Callable[[], None] = lambda: None) -> str:
         """Run a command after `prepare`, and return what it prints, cut to `LONGEST`; raises ToolError if it fails."""
 
@@ -92,7 +96,7 @@ class Tools:
             prepare()
             return run_command(self._app, words)
 
-        return cut_middle(self._answer(client, run), LONGEST)
+        return cut_middle(in_tool_words(self._answer(client, run)), LONGEST)
 
     def _answer(self, client: Client, act: Callable[[], object]) -> str:
         """Return what `act` prints in the name of the client; raises ToolError with it if `act` fails."""
@@ -109,11 +113,19 @@ class Tools:
         with redirect_stdout(printed), redirect_stderr(printed):
             code = run_command(click.Command("tool", callback=call), [])
         if code:
-            raise ToolError(cut_middle(printed.getvalue().replace("--yes", "`yes: true`"), LONGEST))
+            raise ToolError(cut_middle(in_tool_words(printed.getvalue()), LONGEST))
         return printed.getvalue()
 
 
 YES = ["--yes"]
+TOOL_WORDS = {"--yes": "`yes: true`", "run `faber-ledger session-load`": "call `context`"}
+
+
+def in_tool_words(text: str) -> str:
+    """Return what a command prints with the tools' words for what its reader does next."""
+    for shell, tool in TOOL_WORDS.items():
+        text = text.replace(shell, tool)
+    return text
 
 
 def named(run: str | None) -> list[str]:
@@ -130,20 +142,20 @@ def serve(app: click.Command) -> None:
     reading = (tools.status, tools.search)
     for tool in (tools.context, *reading, tools.reconstitute, tools.note, tools.run_start, tools.run_resume):
         server.add_tool(tool, annotations=READS if tool in reading else RECORDS, structured_output=False)
-    anyio.run(_serve, server, tools.session)
+    anyio.run(_serve, server, tools)
 
 
-async def _serve(server: MCPServer[Any], session: AgentSession) -> None:
+async def _serve(server: MCPServer[Any], tools: Tools) -> None:
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_end_at_signal, session)
+        tasks.start_soon(_end_at_signal, tools)
         await server.run_stdio_async()
         tasks.cancel_scope.cancel()
-    session.end()
+    tools.end()
 
 
-async def _end_at_signal(session: AgentSession) -> None:
+async def _end_at_signal(tools: Tools) -> None:
     """End the session at an interrupt, between two calls; the thread that waits for input cannot be interrupted."""
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async for _ in signals:
-            session.end()
+            tools.end()
             os._exit(0)

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.log import Log
     from faber_ledger.recording.inbox import Arrival
     from faber_ledger.recording.recording import Recording
-    from faber_ledger.runs.active import ActiveRun
     from faber_ledger.runs.run import Run
 
 OWN = "mcp-"  # with which the ids of these clients begin
@@ -79,7 +78,7 @@ class AgentSession:
         root = find_root(os.getcwd())
         self.note_use()
         if self._find_open(root) is None:
-            self._deliver(Hook, root, choose_run(root, None), "SessionStart", source="mcp")
+            self._deliver(Hook, root, _choose_active(root), "SessionStart", source="mcp")
 
     def note_use(self) -> None:
         """Note that this process's own client is about to have a session, which it ends."""
@@ -91,13 +90,12 @@ class AgentSession:
         Raises LedgerError, also for a finished run.
         """
         root = find_root(os.getcwd())
-        active = active_run(root)
-        run, is_open = choose_run(root, None, active), self._find_open(root)
+        run, is_open = _choose_active(root), self._find_open(root)
         self.note_use()
         if is_open is None:
-            packet = self._deliver(Start, root, run, "SessionStart", active=active, source="mcp")
+            packet = self._deliver(Start, root, run, "SessionStart", source="mcp")
         else:
-            packet = self._deliver(_Again, root, run, "SessionStart", active=active, open=is_open.session_id)
+            packet = self._deliver(_Again, root, run, "SessionStart", open=is_open.session_id)
         if packet is None:
             raise LedgerError(f"there is no context to give: {run.run_id} is finished", hint="start or resume a run")
         return packet
@@ -130,9 +128,7 @@ class AgentSession:
             return OpenSession(session_id, start["client"], event.get("pid"))
         return None
 
-    def _deliver(
-        self, kind: type[Hook], root: str, run: Run | None, hook: str, active: ActiveRun | None = None, **fields: str
-    ) -> str | None:
+    def _deliver(self, kind: type[Hook], root: str, run: Run | None, hook: str, **fields: str) -> str | None:
         """Record a delivery that no hook has sent, and return the text that it is answered with."""
         at = now()
         client = os.environ["CLAUDE_CODE_SESSION_ID"]
@@ -144,10 +140,15 @@ class AgentSession:
             if subject.run_id is None:
                 return None
             run = run_here(subject.root, subject.run_id)
-        made = kind(call, run, active, at, say, seen)
+        made = kind(call, run, None, at, say, seen)
         answer = made.answer()
         made.finish()
         return answer.context if answer is not None else None
+
+
+def _choose_active(root: str) -> Run:
+    """Return the active run, or make the only unfinished one active; raises LedgerError."""
+    return choose_run(root, None, records=True, takes_up=False)
 
 
 class _Again(Start):

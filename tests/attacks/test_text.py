@@ -63,6 +63,7 @@ CALLS: dict[str, list[list[str]]] = {
     "session-end": [[]],
     "reconstitute": [[], ["--for", "build"], [OTHER], ["--skip", "spec", "--skip", "issue", "--skip", "feedback"]],
     "note": [["a note"]],
+    "mcp": [[]],  # tests/cli/test_mcp.py calls its tools
     "status": [[], [RUN], [OTHER], ["--work-id", "258"]],
     "log": [[], [OTHER], ["--reverse"], ["--session", "it"], ["--machine", "none"], ["--phase", "none"]],
     "replay": [[], ["--at", "3"], ["--events"]],

@@ -9,7 +9,7 @@ from support.command import COMMAND
 from support.loaded_modules import loaded_by
 from support.patients import Patient, make_healthy
 
-PACKAGES = {"alembic", "click", "psycopg", "pydantic", "sqlalchemy", "typing_extensions", "ulid"}
+PACKAGES = {"alembic", "anyio", "click", "mcp", "psycopg", "pydantic", "sqlalchemy", "typing_extensions", "ulid"}
 
 
 @pytest.fixture(scope="module")
