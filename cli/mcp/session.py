@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.ui.output import say
 from faber_ledger.cli.ui.which_run import choose_run
@@ -20,6 +20,7 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.projections.fold import fold, open_sessions
 from faber_ledger.recording.call import Call, subject_of
 from faber_ledger.recording.incoming import Decided
+from faber_ledger.recording.sessions import session_of
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.kept import run_here
@@ -28,22 +29,13 @@ from faber_ledger.runs.run import find_root
 from faber_ledger.runs.seen import client_of_process, is_alive, note_delivery
 
 if TYPE_CHECKING:
-    from faber_ledger.ledger.events import Draft
-    from faber_ledger.ledger.log import Log
+    from faber_ledger.ledger.events import Draft, Recorded
     from faber_ledger.recording.inbox import Arrival
     from faber_ledger.recording.recording import Recording
     from faber_ledger.runs.run import Run
 
 OWN = "mcp-"  # with which the ids of these clients begin
 LONGEST_NAME = 39  # of an agent, and of its version
-
-
-class OpenSession(NamedTuple):
-    """A session that is open on a run, with its client and that one's process."""
-
-    session_id: str
-    client: str
-    pid: str | None
 
 
 class AgentSession:
@@ -63,12 +55,9 @@ class AgentSession:
         root = find_root(os.getcwd())
         is_open = self._find_open(root)
         hooked = client_of_process(root, str(os.getppid()), self._own) if self._agent == CLIENT else None
+        client, pid = (hooked.client, hooked.pid) if hooked is not None else (self._own, str(os.getpid()))
         if is_open is not None:
-            client, pid = is_open.client, is_open.pid
-        elif hooked is not None:
-            client, pid = hooked.client, hooked.pid
-        else:
-            client, pid = self._own, str(os.getpid())
+            client, pid = is_open["client"] or "", pid_of(is_open)
         os.environ["CLAUDE_CODE_SESSION_ID"] = client
         if pid is not None:
             os.environ["CLAUDE_PID"] = pid
@@ -95,7 +84,7 @@ class AgentSession:
         if is_open is None:
             packet = self._deliver(Start, root, run, "SessionStart", source="mcp")
         else:
-            packet = self._deliver(_Again, root, run, "SessionStart", open=is_open.session_id)
+            packet = self._deliver(_Again, root, run, "SessionStart", open=session_of(is_open) or "")
         if packet is None:
             raise LedgerError(f"there is no context to give: {run.run_id} is finished", hint="start or resume a run")
         return packet
@@ -108,25 +97,21 @@ class AgentSession:
         root = find_root(os.getcwd())
         self._deliver(Hook, root, None, "SessionEnd", reason="input_closed")
 
-    def _find_open(self, root: str) -> OpenSession | None:
-        """Return the open session of this client on the active run: its own, or the one that its hooks have opened."""
+    def _find_open(self, root: str) -> Recorded | None:
+        """Return the start of this client's open session on the active run: its own, or the one of its hooks."""
         run_id = active_run(root).run_id
         run = run_here(root, run_id) if run_id is not None else None
         if run is None or lacks_ledger(run):
             return None
         with read_log(run, say) as log:
-            found = [self._look_at(log, name, root) for name in reversed(open_sessions(fold(log.stream())))]
-        return next(filter(None, found), None)
+            starts = [log.start_of(name) for name in reversed(open_sessions(fold(log.stream())))]
+        return next((start for start in starts if start is not None and self._is_mine(start, root)), None)
 
-    def _look_at(self, log: Log, session_id: str, root: str) -> OpenSession | None:
-        start = log.start_of(session_id)
-        if start is None or start["client"] is None or start["writer"] != known_writer(root):
-            return None
-        event: dict[str, Any] = dict(start["event"])
-        is_same = event.get("agent") == self._agent and is_alive(event.get("pid")) is not False
-        if start["client"] == self._own or (is_same and not start["client"].startswith(OWN)):
-            return OpenSession(session_id, start["client"], event.get("pid"))
-        return None
+    def _is_mine(self, start: Recorded, root: str) -> bool:
+        client = start["client"] or OWN
+        is_same = dict(start["event"]).get("agent") == self._agent and is_alive(pid_of(start)) is not False
+        is_mine = client == self._own or (is_same and not client.startswith(OWN))
+        return is_mine and start["writer"] == known_writer(root)
 
     def _deliver(self, kind: type[Hook], root: str, run: Run | None, hook: str, **fields: str) -> str | None:
         """Record a delivery that no hook has sent, and return the text that it is answered with."""
@@ -164,6 +149,12 @@ class _Again(Start):
         recording.append(loads)
         self._is_recorded = True
         return Decided()
+
+
+def pid_of(start: Recorded) -> str | None:
+    """Return the process of the client whose session started; None if it is not known."""
+    found = dict(start["event"]).get("pid")
+    return found if isinstance(found, str) else None
 
 
 def agent_called(name: str) -> str:

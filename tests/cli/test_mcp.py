@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -181,6 +182,17 @@ def test_the_session_that_hooks_have_opened_is_used(project: Project) -> None:
     assert (note["client"], note["event"]["type"]) == ("3f1c", "note_recorded")
     agent_in(project, "cursor-vscode").ask(NOTE)  # of another agent's session this is the end
     assert [one["end_reason"] for one in sessions(project)] == ["abandoned", "normal"]
+
+
+def test_a_run_that_a_client_with_hooks_starts_has_its_session(project: Project) -> None:
+    project.active_path.unlink()
+    project.change_state(status="completed")
+    project.deliver("SessionStart.startup.print", client="3f1c", pid=str(os.getpid()))  # which starts the server
+    started, context = agent_in(project, "claude-code").ask(("run_start", {"work_id": "9"}), CONTEXT)
+    assert (started.is_error, context.is_error) == (False, False)
+    project.deliver("SessionEnd.other.print", client="3f1c", pid=str(os.getpid()))
+    (session,) = sessions(project)
+    assert (session["agent"], session["end_reason"]) == ("claude", "normal")
 
 
 def test_an_inherited_session_is_not_this_agents(project: Project) -> None:
