@@ -49,7 +49,7 @@ class Tools:
 
     async def context(self, client: Client) -> str:
         """Call this first, and after each compaction: where the active run stands, what to do, and what to know."""
-        return self._answer(client, lambda: tell_lines(self.session.give_packet()))
+        return self._answer(client, lambda: tell_lines(self.session.give_packet()), StringIO())
 
     async def status(self, client: Client, run: Run = None) -> str:
         """Call this when you need to know a run's phase, its open session, or whether it waits for somebody."""
@@ -78,16 +78,23 @@ class Tools:
         """Call this when the user begins a new piece of work: a work item, or a target in words."""
         given = {"work-id": work_id, "target": target, "workflow": workflow}
         words = [f"--{name}={value}" for name, value in given.items() if value]
-        return self._run(client, ["run", "start", *words, *YES[:yes]], self.session.note_use)
+        return self._begin(client, ["start", *words], yes=yes)
 
     async def run_resume(self, client: Client, run: str = "", work_id: str = "", yes: Yes = False) -> str:
         """Call this when the user goes on with earlier work: a run, or the newest run of a work item."""
-        words = [f"--work-id={work_id}"] if work_id else []
-        return self._run(client, ["run", "resume", *words, *YES[:yes], *named(run)], self.session.note_use)
+        return self._begin(client, ["resume", *([f"--work-id={work_id}"] if work_id else [])], *named(run), yes=yes)
 
     def end(self) -> None:
         """End the client's session; what fails is printed on standard error."""
         run_command(click.Command("end", callback=self.session.end), [])
+
+    def _begin(self, client: Client, words: list[str], *run: str, yes: bool) -> str:
+        """Run a command that makes a run active, and return what it prints, or raise ToolError, in the tools' words."""
+        try:
+            answer = self._run(client, ["run", *words, *(["--yes"] if yes else []), *run], self.session.note_use)
+        except ToolError as error:
+            raise ToolError(in_tool_words(str(error))) from error
+        return in_tool_words(answer)
 
     def _run(self, client: Client, words: list[str], prepare: Callable[[], None] = lambda: None) -> str:
         """Run a command after `prepare`, and return what it prints, cut to `LONGEST`; raises ToolError if it fails."""
@@ -96,10 +103,13 @@ class Tools:
             prepare()
             return run_command(self._app, words)
 
-        return cut_middle(in_tool_words(self._answer(client, run)), LONGEST)
+        return cut_middle(self._answer(client, run), LONGEST)
 
-    def _answer(self, client: Client, act: Callable[[], object]) -> str:
-        """Return what `act` prints in the name of the client; raises ToolError with it if `act` fails."""
+    def _answer(self, client: Client, act: Callable[[], object], errors: StringIO | None = None) -> str:
+        """Return what `act` prints in the name of the client, without its warnings if those go to `errors`.
+
+        Raises ToolError with what it prints if it fails.
+        """
         forget()
         forget_carry()
         printed = StringIO()
@@ -110,14 +120,14 @@ class Tools:
             self.session.become_client(info.name if info else "", info.version if info else "")
             return act()
 
-        with redirect_stdout(printed), redirect_stderr(printed):
+        errors = printed if errors is None else errors
+        with redirect_stdout(printed), redirect_stderr(errors):
             code = run_command(click.Command("tool", callback=call), [])
         if code:
-            raise ToolError(cut_middle(in_tool_words(printed.getvalue()), LONGEST))
+            raise ToolError(cut_middle(errors.getvalue(), LONGEST))
         return printed.getvalue()
 
 
-YES = ["--yes"]
 TOOL_WORDS = {"--yes": "`yes: true`", "run `faber-ledger session-load`": "call `context`"}
 
 

@@ -96,7 +96,8 @@ def test_the_tools_say_when_to_call_them_and_which_only_read(project: Project) -
 def test_the_context_is_the_packet_and_the_session_ends_with_the_input(
     project: Project, tmp_path: Path, mode: str
 ) -> None:
-    context, again, status = agent_in(project).ask(CONTEXT, CONTEXT, ("status", {}), mode=mode)
+    wrong = {"FABER_LEDGER_PACKET_BUDGET": "wrong"}  # of which a hook warns outside the packet
+    context, again, status = agent_in(project, **wrong).ask(CONTEXT, CONTEXT, ("status", {}), mode=mode)
     assert not context.is_error
     assert again == context
     (session,) = sessions(project)
@@ -209,7 +210,7 @@ def test_hostile_text_is_escaped_and_bounded(project: Project) -> None:
         ("run_resume", {"run": f"--url=x{hostile}"}),
     )
     assert not note.is_error
-    assert "\\x1b[2J\\u202e is said" in found.text
+    assert "--yes\\x1b[2J\\u202e is said" in found.text
     assert (wrong.is_error, unknown.is_error) == (True, True)
     for answer in (note, found, wrong, unknown):
         assert not {"\x1b", "\u202e"} & set(answer.text)
