@@ -68,6 +68,7 @@ CALLS: dict[str, list[list[str]]] = {
     "log": [[], [OTHER], ["--reverse"], ["--session", "it"], ["--machine", "none"], ["--phase", "none"]],
     "replay": [[], ["--at", "3"], ["--events"]],
     "show": [["EVENT"], ["evil"], ["it"], ["nothing"], ["EVENT", "--content"], ["01"]],
+    "page": [],  # it serves until it is ended; tests/cli/test_page.py reads it
     "timeline": [["-o", "-"], ["-o", "page.html"]],
     "verify": [[], ["--all"], ["--git"]],
     "doctor": [[]],
