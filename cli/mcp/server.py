@@ -53,7 +53,7 @@ class Tools:
 
     async def status(self, client: Client, run: Run = None) -> str:
         """Call this when you need to know a run's phase, its open session, or whether it waits for somebody."""
-        return self._run(client, ["status", *named(run)])
+        return self._run(client, ["status", *last_word(run)])
 
     async def reconstitute(
         self,
@@ -62,7 +62,7 @@ class Tools:
         only: Annotated[list[str], Field(description="Parts, such as position, decisions, notes, events.")] = [],  # noqa: B006
     ) -> str:
         """Call this when the packet is not enough to go on: everything that is known of a run."""
-        return self._run(client, ["reconstitute", *[f"--only={part}" for part in only], *named(run)])
+        return self._run(client, ["reconstitute", *[f"--only={part}" for part in only], *last_word(run)])
 
     async def search(self, client: Client, text: str, run: Run = None) -> str:
         """Call this when you are asked what was decided, noted or tried before, in this run or any other."""
@@ -82,7 +82,7 @@ class Tools:
 
     async def run_resume(self, client: Client, run: str = "", work_id: str = "", yes: Yes = False) -> str:
         """Call this when the user goes on with earlier work: a run, or the newest run of a work item."""
-        return self._begin(client, ["resume", *([f"--work-id={work_id}"] if work_id else [])], *named(run), yes=yes)
+        return self._begin(client, ["resume", *([f"--work-id={work_id}"] if work_id else [])], *last_word(run), yes=yes)
 
     def end(self) -> None:
         """End the client's session; what fails is printed on standard error."""
@@ -93,8 +93,8 @@ class Tools:
         try:
             answer = self._run(client, ["run", *words, *(["--yes"] if yes else []), *run], self.session.note_use)
         except ToolError as error:
-            raise ToolError(in_tool_words(str(error))) from error
-        return in_tool_words(answer)
+            raise ToolError(use_tool_words(str(error))) from error
+        return use_tool_words(answer)
 
     def _run(self, client: Client, words: list[str], prepare: Callable[[], None] = lambda: None) -> str:
         """Run a command after `prepare`, and return what it prints, cut to `LONGEST`; raises ToolError if it fails."""
@@ -131,14 +131,14 @@ class Tools:
 TOOL_WORDS = {"--yes": "`yes: true`", "run `faber-ledger session-load`": "call `context`"}
 
 
-def in_tool_words(text: str) -> str:
+def use_tool_words(text: str) -> str:
     """Return what a command prints with the tools' words for what its reader does next."""
     for shell, tool in TOOL_WORDS.items():
         text = text.replace(shell, tool)
     return text
 
 
-def named(run: str | None) -> list[str]:
+def last_word(run: str | None) -> list[str]:
     """Return a run as the last argument of a command, whatever its first letter is."""
     return ["--", run] if run else []
 
@@ -159,8 +159,8 @@ async def _serve(server: MCPServer[Any], tools: Tools) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_end_at_signal, tools)
         await server.run_stdio_async()
+        tools.end()
         tasks.cancel_scope.cancel()
-    tools.end()
 
 
 async def _end_at_signal(tools: Tools) -> None:

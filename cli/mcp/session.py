@@ -50,7 +50,7 @@ class AgentSession:
         """Set this process's variables as the client `name` sets them for a command in its shell."""
         for inherited in OF_CLIENT:
             os.environ.pop(inherited, None)
-        self._agent = agent_called(name)
+        self._agent = agent_name(name)
         os.environ["AI_AGENT"] = f"{self._agent}_{re.sub(r'[._]', '-', version)[:LONGEST_NAME]}"
         root = find_root(os.getcwd())
         is_open = self._find_open(root)
@@ -157,7 +157,7 @@ def pid_of(start: Recorded) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def agent_called(name: str) -> str:
+def agent_name(name: str) -> str:
     """Return the name under which the sessions of a client are recorded, from the one that it gives itself."""
     lower = name.lower()
     known = next((one for one in (CLIENT, *AGENTS, "cursor") if one in lower), None)
