@@ -160,6 +160,12 @@ def assume_carry(root: str, carry: str) -> None:
     _meant[root] = carry
 
 
+def forget_carry() -> None:
+    """Read again how ledgers travel: a process that stays may live through a change of it."""
+    _meant.clear()
+    agreed_carry.clear()
+
+
 def publish(run: Run, opened: RunLog, warn: Callable[[str], None]) -> None:
     """Write the work tree's file if it is not what the log is, which was committed; what fails is a warning.
 

@@ -17,6 +17,7 @@ from faber_ledger.cli.setup import git, project, tracking
 from faber_ledger.cli.setup.agents import add_agent_hooks
 from faber_ledger.cli.setup.git import Setting
 from faber_ledger.cli.setup.hooks import plugin_instead, settings_change
+from faber_ledger.cli.setup.mcp_servers import SERVER_FILES, add_server
 from faber_ledger.cli.sync import agreement
 from faber_ledger.cli.sync.agreement import CarryPlan
 from faber_ledger.cli.sync.arrival import required_remote
@@ -50,6 +51,11 @@ CHECKS = (check_settings, check_once, check_program, check_stays, check_configur
     "--git-only", "is_git_only", is_flag=True, help="Set up only git, as each clone needs it: no client settings."
 )
 @click.option("--agent", type=click.Choice([*SET_UPS]), help="Add the hooks to another agent's file, not the client's.")
+@click.option(
+    "--mcp",
+    type=click.Choice([*SERVER_FILES]),
+    help="Register `faber-ledger mcp` in an agent's file, for one without hooks, and add no hooks.",
+)
 @click.option(
     "--pre-commit/--no-pre-commit",
     default=None,
@@ -106,7 +112,7 @@ def init(dry_run: bool, as_json: bool, **given: Any) -> None:
     is_project = options.is_git_only or in_project(root, scope)
     _check_usage(root, options, is_project=is_project)
     hooks, notes = _plan_hooks(root, options)
-    has_hooks = bool(hooks) and options.agent is None
+    has_hooks = bool(hooks) and options.agent is None and options.mcp is None
     can_ask = is_project and not (dry_run or as_json) and sys.stdin.isatty() and sys.stderr.isatty()
     if is_project and tracking.is_ignored(root, PATH):
         notes.append(f"git ignores {PATH}: other clones lack what is chosen here, and record summaries of compactions")
@@ -163,6 +169,7 @@ class Options(NamedTuple):
     scope: str
     is_git_only: bool
     agent: str | None
+    mcp: str | None
     pre_commit: bool | None
     with_commands: bool
     summaries: bool | None
@@ -183,8 +190,9 @@ def _check_usage(root: str, options: Options, *, is_project: bool) -> None:
         raise click.UsageError(
             "--commands, --summaries, --usage, --carry and --fetch need a project: there is none here."
         )
-    if options.agent is not None and (options.is_git_only or options.scope == "local"):
-        raise click.UsageError("--agent goes with --scope project or user, and not with --git-only.")
+    named = [name for name, given in (("--agent", options.agent), ("--mcp", options.mcp)) if given is not None]
+    if len(named) > 1 or (named and (options.is_git_only or options.scope == "local")):
+        raise click.UsageError("--agent and --mcp go with --scope project or user, not with each other or --git-only.")
     if options.carry != REFS and (options.remote, options.auto_send) != (None, None):
         raise click.UsageError("--remote, --auto-send and --no-auto-send go with --carry refs.")
     if options.carry == TREE and options.fetch:
@@ -195,6 +203,8 @@ def _plan_hooks(root: str, options: Options) -> tuple[list[FileChange], list[str
     """Return the changes that add the hooks to the client's settings or to an agent's file, and what to say."""
     if options.agent is not None:
         return add_agent_hooks(root, options.scope, options.agent)
+    if options.mcp is not None:
+        return add_server(root, options.scope, options.mcp)
     if options.is_git_only:
         return [], []
     if (plugin := plugin_instead(root, options.scope)) is not None:

@@ -9,6 +9,7 @@ import click
 from faber_ledger.cli.setup import git
 from faber_ledger.cli.setup.agents import list_agents, remove_agent_hooks
 from faber_ledger.cli.setup.hooks import settings_removal
+from faber_ledger.cli.setup.mcp_servers import remove_servers
 from faber_ledger.cli.setup.project import remove_commands, summaries_removal
 from faber_ledger.cli.setup.tracking import join_names, names_to_commit
 from faber_ledger.cli.ui.changes import (
@@ -46,7 +47,7 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
     Exit codes: 0 done, or nothing to do; 1 a file cannot be used; 2 wrong usage.
     """
     root = find_root(os.getcwd())
-    hooks = [settings_removal(root, scope), *remove_agent_hooks(root, scope)]
+    hooks = remove_servers(root, scope, [settings_removal(root, scope), *remove_agent_hooks(root, scope)])
     plugins = list_enabled_plugins(root)
     kept_for = _hooks_elsewhere(scope, root, plugins, hooks)
     is_project = in_project(root, scope)

@@ -63,10 +63,12 @@ CALLS: dict[str, list[list[str]]] = {
     "session-end": [[]],
     "reconstitute": [[], ["--for", "build"], [OTHER], ["--skip", "spec", "--skip", "issue", "--skip", "feedback"]],
     "note": [["a note"]],
+    "mcp": [[]],  # tests/cli/test_mcp.py calls its tools
     "status": [[], [RUN], [OTHER], ["--work-id", "258"]],
     "log": [[], [OTHER], ["--reverse"], ["--session", "it"], ["--machine", "none"], ["--phase", "none"]],
     "replay": [[], ["--at", "3"], ["--events"]],
     "show": [["EVENT"], ["evil"], ["it"], ["nothing"], ["EVENT", "--content"], ["01"]],
+    "page": [],  # it serves until it is ended; tests/cli/test_page.py reads it
     "timeline": [["-o", "-"], ["-o", "page.html"]],
     "verify": [[], ["--all"], ["--git"]],
     "doctor": [[]],

@@ -9,7 +9,9 @@ from support.command import COMMAND
 from support.loaded_modules import loaded_by
 from support.patients import Patient, make_healthy
 
-PACKAGES = {"alembic", "click", "opentelemetry", "psycopg", "pydantic", "sqlalchemy", "typing_extensions", "ulid"}
+PACKAGES = {"alembic", "anyio", "click", "mcp", "opentelemetry", "psycopg", "pydantic", "sqlalchemy", "ulid"} | {
+    "typing_extensions"
+}
 
 
 @pytest.fixture(scope="module")

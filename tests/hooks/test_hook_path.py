@@ -14,7 +14,7 @@ from support.loaded_modules import HOOKS, loaded_by, loaded_by_hook
 TOO_EXPENSIVE = {
     *("alembic", "argparse", "click", "dataclasses", "datetime", "hashlib", "importlib.metadata", "inspect"),
     *("json", "pathlib", "pydantic", "signal", "sqlite3", "sqlalchemy", "subprocess", "threading", "tomllib"),
-    *("typing", "typing_extensions", "ulid", "uuid"),
+    *("anyio", "mcp", "typing", "typing_extensions", "ulid", "uuid"),
 }
 OURS_OF_TEXTCONV = 16
 RUN = "fractary-faber-258-20260105-143022-a1b2c3"

@@ -28,6 +28,19 @@ RESUMED = {
 PACKETS = {"codex": 2, "copilot": 1, "gemini": 1}  # in the request after a resume: Codex keeps both starts'
 
 
+QUESTION = "what did we decide about the cache?"
+ASKING = {  # Codex waits only a second for a server that is not required; a tool that records is not to be asked for
+    "codex": (
+        *("codex", "exec", "--dangerously-bypass-approvals-and-sandbox", "-c"),
+        "mcp_servers.faber-ledger.required=true",
+        QUESTION,
+    ),
+    "copilot": ("copilot", "-p", QUESTION),
+    "gemini": ("gemini", "-m", "gemini-2.5-flash", "--yolo", "-p", QUESTION),
+}
+SERVERS_ENDS = {"codex": "normal", "copilot": None, "gemini": "normal"}  # Copilot kills the server at its exit
+
+
 @pytest.fixture
 def clients(tmp_path: Path) -> Iterator[Clients]:
     model = MockModel()
@@ -50,6 +63,22 @@ def test_a_session_and_its_resume_are_recorded_with_their_packets(clients: Clien
     assert "session started (resume) by" in clients.run("faber-ledger", "log", "--type", "session_started")
     counted = clients.run("faber-ledger", "log", "--type", "usage_recorded").count(" took 100 tokens and 0 cached ones")
     assert counted == 2 or (agent == "copilot" and counted == 1)  # its file lags behind its end
+
+
+@pytest.mark.parametrize("agent", HEADLESS)
+def test_a_client_calls_the_servers_tools_in_a_session(clients: Clients, agent: str) -> None:
+    clients.run("faber-ledger", "init", "--mcp", agent)
+    clients.run("faber-ledger", "run", "start", "--work-id", "258")
+    clients.run("faber-ledger", "note", "add", "--decision", "no cache: one query is enough")
+    clients.model.calls = [("context", {}), ("search", {"text": "cache"}), ("note", {"text": "he asked again"})]
+    clients.run(*ASKING[agent])
+    _, context, found, noted = clients.asked
+    assert context.count(PACKET) == 1
+    assert "1 hit" in found
+    assert "Recorded a note on" in noted
+    (session,) = clients.sessions()
+    assert (session["agent"], session["end_reason"]) == (agent, SERVERS_ENDS[agent])
+    assert "he asked again" in clients.run("faber-ledger", "log")
 
 
 def test_copilot_beside_the_client_has_one_session_and_one_packet(clients: Clients) -> None:

@@ -1,0 +1,1 @@
+"""The Model Context Protocol: an agent asks, and records, by calling tools instead of running commands."""

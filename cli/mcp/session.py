@@ -1,0 +1,164 @@
+"""The session of the agent that calls: its client's hooks have opened it, or it is recorded here as hooks would do.
+
+The protocol names the client, but not its session. So one server process is one client, with an id of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+from faber_ledger.cli.ui.output import say
+from faber_ledger.cli.ui.which_run import choose_run
+from faber_ledger.hooks.agent_call import OF_CLIENT
+from faber_ledger.hooks.agents import AGENTS, CLIENT
+from faber_ledger.hooks.hook import Hook, Start
+from faber_ledger.ledger.clock import now
+from faber_ledger.ledger.encoding import dumps
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.projections.fold import fold, open_sessions
+from faber_ledger.recording.call import Call, subject_of
+from faber_ledger.recording.incoming import Decided
+from faber_ledger.recording.sessions import session_of
+from faber_ledger.runs.active import active_run
+from faber_ledger.runs.clone import known_writer
+from faber_ledger.runs.kept import run_here
+from faber_ledger.runs.log import lacks_ledger, read_log
+from faber_ledger.runs.run import find_root
+from faber_ledger.runs.seen import client_of_process, is_alive, note_delivery
+
+if TYPE_CHECKING:
+    from faber_ledger.ledger.events import Draft, Recorded
+    from faber_ledger.recording.inbox import Arrival
+    from faber_ledger.recording.recording import Recording
+    from faber_ledger.runs.run import Run
+
+OWN = "mcp-"  # with which the ids of these clients begin
+LONGEST_NAME = 39  # of an agent, and of its version
+
+
+class AgentSession:
+    """The session of one client of this process, on whichever run is active."""
+
+    def __init__(self) -> None:
+        self._own = f"{OWN}{os.urandom(8).hex()}"
+        self._agent = ""
+        self._is_used = False
+
+    def become_client(self, name: str, version: str) -> None:
+        """Set this process's variables as the client `name` sets them for a command in its shell."""
+        for inherited in OF_CLIENT:
+            os.environ.pop(inherited, None)
+        self._agent = agent_name(name)
+        os.environ["AI_AGENT"] = f"{self._agent}_{re.sub(r'[._]', '-', version)[:LONGEST_NAME]}"
+        root = find_root(os.getcwd())
+        is_open = self._find_open(root)
+        hooked = client_of_process(root, str(os.getppid()), self._own) if self._agent == CLIENT else None
+        client, pid = (hooked.client, hooked.pid) if hooked is not None else (self._own, str(os.getpid()))
+        if is_open is not None:
+            client, pid = is_open["client"] or "", pid_of(is_open)
+        os.environ["CLAUDE_CODE_SESSION_ID"] = client
+        if pid is not None:
+            os.environ["CLAUDE_PID"] = pid
+
+    def ensure_open(self) -> None:
+        """Open a session on the active run unless one is open; what is recorded next belongs to it."""
+        root = find_root(os.getcwd())
+        self.note_use()
+        if self._find_open(root) is None:
+            self._deliver(Hook, root, _choose_active(root), "SessionStart", source="mcp")
+
+    def note_use(self) -> None:
+        """Note that this process's own client is about to have a session, which it ends."""
+        self._is_used |= os.environ["CLAUDE_CODE_SESSION_ID"] == self._own
+
+    def give_packet(self) -> str:
+        """Return the packet of the active run, and open a session with it; one that is open gets it again.
+
+        Raises LedgerError, also for a finished run.
+        """
+        root = find_root(os.getcwd())
+        run, is_open = _choose_active(root), self._find_open(root)
+        self.note_use()
+        if is_open is None:
+            packet = self._deliver(Start, root, run, "SessionStart", source="mcp")
+        else:
+            packet = self._deliver(_Again, root, run, "SessionStart", open=session_of(is_open) or "")
+        if packet is None:
+            raise LedgerError(f"there is no context to give: {run.run_id} is finished", hint="start or resume a run")
+        return packet
+
+    def end(self) -> None:
+        """End the session that this process has opened, if it has opened one."""
+        if not self._is_used:
+            return
+        os.environ |= {"CLAUDE_CODE_SESSION_ID": self._own, "CLAUDE_PID": str(os.getpid())}
+        root = find_root(os.getcwd())
+        self._deliver(Hook, root, None, "SessionEnd", reason="input_closed")
+
+    def _find_open(self, root: str) -> Recorded | None:
+        """Return the start of this client's open session on the active run: its own, or the one of its hooks."""
+        run_id = active_run(root).run_id
+        run = run_here(root, run_id) if run_id is not None else None
+        if run is None or lacks_ledger(run):
+            return None
+        with read_log(run, say) as log:
+            starts = [log.start_of(name) for name in reversed(open_sessions(fold(log.stream())))]
+        return next((start for start in starts if start is not None and self._is_mine(start, root)), None)
+
+    def _is_mine(self, start: Recorded, root: str) -> bool:
+        client = start["client"] or OWN
+        is_same = dict(start["event"]).get("agent") == self._agent and is_alive(pid_of(start)) is not False
+        is_mine = client == self._own or (is_same and not client.startswith(OWN))
+        return is_mine and start["writer"] == known_writer(root)
+
+    def _deliver(self, kind: type[Hook], root: str, run: Run | None, hook: str, **fields: str) -> str | None:
+        """Record a delivery that no hook has sent, and return the text that it is answered with."""
+        at = now()
+        client = os.environ["CLAUDE_CODE_SESSION_ID"]
+        said = {"session_id": client, "cwd": root, "hook_event_name": hook, "timestamp": at, **fields}
+        call = Call(hook, dumps(said).encode(), os.environ)
+        seen = note_delivery(root, client, call.pid, at, is_end=hook == "SessionEnd")
+        if run is None:
+            subject = subject_of(call, root, seen)
+            if subject.run_id is None:
+                return None
+            run = run_here(subject.root, subject.run_id)
+        made = kind(call, run, None, at, say, seen)
+        answer = made.answer()
+        made.finish()
+        return answer.context if answer is not None else None
+
+
+def _choose_active(root: str) -> Run:
+    """Return the active run, or make the only unfinished one active; raises LedgerError."""
+    return choose_run(root, None, records=True, takes_up=False)
+
+
+class _Again(Start):
+    """The packet once more, for a session that is open: what it loads is recorded in that one."""
+
+    def _receive(self, state: dict[str, Any]) -> Arrival:
+        return {**super()._receive(state), "session_id": self.call.text("open") or ""}
+
+    def _put(self, arrival: Arrival) -> None:
+        self._arrival = arrival  # nothing waits in the inbox: no delivery has come
+
+    def _record(self, recording: Recording, arrival: Arrival, loads: list[Draft]) -> Decided:
+        recording.append(loads)
+        self._is_recorded = True
+        return Decided()
+
+
+def pid_of(start: Recorded) -> str | None:
+    """Return the process of the client whose session started; None if it is not known."""
+    found = dict(start["event"]).get("pid")
+    return found if isinstance(found, str) else None
+
+
+def agent_name(name: str) -> str:
+    """Return the name under which the sessions of a client are recorded, from the one that it gives itself."""
+    lower = name.lower()
+    known = next((one for one in (CLIENT, *AGENTS, "cursor") if one in lower), None)
+    return known or re.sub(r"[^a-z0-9-]+", "-", lower).strip("-")[:LONGEST_NAME] or "mcp"
