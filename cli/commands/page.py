@@ -55,19 +55,21 @@ def page(url: str | None, project: str | None, port: int, no_browser: bool) -> N
         raise missing_extra("the live page", "page") from error
     with _listening(port) as listener, _source_of(url, project) as source:
         number = listener.getsockname()[1]
-        guard = Guard(build_app(source), number)
-        address = f"http://127.0.0.1:{number}/?token={guard.token}"
+        app = build_app(source)
+        guard = Guard(app, number)
+        address = f"http://{guard.host}/?token={guard.token}"
         settings = uvicorn.Config(
             guard, log_level="warning", lifespan="off", server_header=False, timeout_graceful_shutdown=1
         )
         with _opener(address) as path:
             if no_browser or not webbrowser.open(f"file://{path}"):
                 tell(address)
-            say(f"http://127.0.0.1:{number}/ shows the runs of {escape(source.title)}, until Ctrl-C")
+            say(f"http://{guard.host}/ shows the runs of {escape(source.title)}, until Ctrl-C")
             for number in (signal.SIGTERM, signal.SIGHUP):  # else what is temporary would stay
                 signal.signal(number, signal.default_int_handler)
             with suppress(KeyboardInterrupt):
-                uvicorn.Server(settings).run([listener])
+                app.state.server = uvicorn.Server(settings)
+                app.state.server.run([listener])
 
 
 @contextmanager

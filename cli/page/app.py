@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 import click
 from jinja2 import Environment, PackageLoader
@@ -20,6 +20,7 @@ from starlette.staticfiles import StaticFiles
 
 from faber_ledger import __version__
 from faber_ledger.cli.page import views
+from faber_ledger.cli.reports.chart import shorten
 from faber_ledger.cli.ui.attention import Filters, list_by_need, parse_duration, state_words
 from faber_ledger.cli.ui.words import short_age, tokens_shown
 from faber_ledger.files.text import escape, escape_lines
@@ -27,6 +28,7 @@ from faber_ledger.files.word_query import parse_query
 from faber_ledger.ledger.clock import now, seconds_of
 from faber_ledger.ledger.command_errors import UsageFailed
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
+from faber_ledger.runs.progress import STATUSES
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 
 PROBLEMS = (HTTPException, LedgerError, click.UsageError, sqlite3.DatabaseError)  # that are said
 CODES: dict[type[LedgerError], int] = {RunNotFound: 404, UsageFailed: 400}
+WORDS_OF_STEP = {"done": "done", "now": "at work", "failed": "failed", "ahead": "to come"}
+LONGEST = 120  # letters of a text in a table
 RUNS_A_PAGE = 50
 MOST_VIEWS = 8  # runs whose view is kept
 MOST_HITS = 100
@@ -72,13 +76,17 @@ class Page:
         # An unchanged log is not folded again.
         self._read_run = lru_cache(maxsize=MOST_VIEWS)(lambda run_id, version: views.read_run(source, run_id))
         self._templates = Environment(loader=PackageLoader("faber_ledger", "cli/page/templates"), autoescape=True)
-        self._templates.filters.update(line=escape, lines=escape_lines, age=_age)
+        self._templates.filters.update(
+            line=escape, lines=escape_lines, short=partial(shorten, most=LONGEST), part=_part, age=_age
+        )
         self._templates.globals.update(
             title=source.title,
             version=__version__,
             steps_of=views.steps_of,
             link_of=views.link_of,
             tokens_shown=tokens_shown,
+            statuses=STATUSES,
+            words_of_step=WORDS_OF_STEP,
         )
 
     def show_list(self, request: Request) -> Response:
@@ -92,12 +100,13 @@ class Page:
             work_id=query.get("work_id") or None,
             status=query.get("status") or None,
             stale=None if stale is None else parse_duration(stale or "24h"),
+            since=seconds_of(f"{query['since']}T00:00:00Z") if query.get("since") else None,
         )
         rows = list_by_need(self._source.list_rows(filters))
         page, pages = _choose_page(query.get("page"), len(rows), RUNS_A_PAGE, default=1)
         shown = rows[(page - 1) * RUNS_A_PAGE :][:RUNS_A_PAGE]
         for row in shown:
-            row["words"] = state_words(row)
+            row["words"] = "unreadable" if row.get("problem") else state_words(row)
         kept = [(name, value) for name, value in query.multi_items() if name != "page"]
         to_page = f"/?{urlencode([*kept, ('page', '')])}"
         return self._render(
@@ -113,10 +122,11 @@ class Page:
         shown, more = _choose_page(query.get("sessions"), len(sessions), views.SESSIONS_A_PAGE, default=1)
         with self._source.open_log(run_id) as log:
             events = views.read_events(log, page)
-        state = self._source.state_of(run_id)
+        state, problem = self._state_of(run_id)
         return self._render(
             "run.html",
             run_id=run_id,
+            problem=problem,
             view=view,
             facts=views.facts_of(state, view),
             chart=views.draw(view.timeline, "") if len(sessions) <= views.MOST_DRAWN else "",
@@ -132,17 +142,17 @@ class Page:
     def show_chart(self, request: Request) -> Response:
         """Show the chart of a run alone."""
         run_id, view = self._read(request)
-        return self._render("chart.html", run_id=run_id, chart=views.draw(view.timeline, f"/run/{quote(run_id)}"))
+        return self._render("chart.html", run_id=run_id, chart=views.draw(view.timeline, f"/run/{_part(run_id)}"))
 
     def show_markdown(self, request: Request) -> Response:
         """Return a run as Markdown."""
         run_id, view = self._read(request)
-        return PlainTextResponse(escape_lines(views.markdown_of(run_id, self._source.state_of(run_id), view)))
+        return PlainTextResponse(escape_lines(views.markdown_of(run_id, self._state_of(run_id)[0], view)))
 
     def show_session(self, request: Request) -> Response:
         """Show what a session was given, and its events."""
         run_id, view = self._read(request)
-        session_id = request.path_params["session_id"]
+        session_id = unquote(request.path_params["session_id"])
         session = next((one for one in views.session_rows(view) if one["id"] == session_id), None)
         if session is None:
             raise HTTPException(404, f"{run_id} has no session {session_id}")
@@ -152,7 +162,7 @@ class Page:
 
     def show_event(self, request: Request) -> Response:
         """Show all that is stored of an event."""
-        run_id, event_id = request.path_params["run_id"], request.path_params["event_id"]
+        run_id, event_id = unquote(request.path_params["run_id"]), unquote(request.path_params["event_id"])
         with self._source.open_log(run_id) as log:
             event = views.find_event(log, event_id)
         if event is None:
@@ -171,7 +181,7 @@ class Page:
         async def changes() -> AsyncIterator[bytes]:
             known = await run_in_threadpool(self._source.version)
             yield b": \n\n"
-            while not await request.is_disconnected():
+            while not (request.app.state.server.should_exit or await request.is_disconnected()):
                 await asyncio.sleep(LOOK_SECONDS)
                 version = await run_in_threadpool(self._source.version)
                 if version != known:
@@ -191,8 +201,15 @@ class Page:
             code, message, hint = CODES.get(type(error), 503), error.message, error.hint or ""
         return self._render("problem.html", code, message=message, hint=hint)
 
+    def _state_of(self, run_id: str) -> tuple[dict[str, Any], str | None]:
+        """Return a run's state, and why it cannot be read, if so."""
+        try:
+            return self._source.state_of(run_id), None
+        except LedgerError as error:
+            return {}, error.message
+
     def _read(self, request: Request) -> tuple[str, views.RunView]:
-        run_id = request.path_params["run_id"]
+        run_id = unquote(request.path_params["run_id"])
         return run_id, self._read_run(run_id, self._source.version_of(run_id))
 
     def _render(self, template: str, code: int = 200, /, **values: Any) -> Response:
@@ -204,6 +221,11 @@ def _choose_page(wanted: str | None, count: int, size: int, *, default: int | No
     pages = max(1, -(-count // size))
     number = int(wanted) if wanted and wanted.isdecimal() and len(wanted) < 9 else default or pages
     return min(max(1, number), pages), pages
+
+
+def _part(text: str) -> str:
+    """Return a text as one part of a path: an id may have a slash, which is quoted twice, as servers unquote once."""
+    return quote(quote(text, safe=""), safe="")
 
 
 def _age(at: str | None) -> str:

@@ -32,8 +32,9 @@ class Guard:
     def __init__(self, app: ASGIApp, port: int) -> None:
         """Make the token, and the cookie that it is exchanged for; both end with this process."""
         self.token = secrets.token_urlsafe(32)
+        # A cookie goes to all ports of its host, so the host is one that no other program can guess.
+        self.host = f"{secrets.token_hex(8)}.localhost:{port}"
         self._app = app
-        self._hosts = (f"127.0.0.1:{port}", f"localhost:{port}")
         self._cookie = (f"faber-ledger-{port}", secrets.token_urlsafe(32))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -54,7 +55,7 @@ class Guard:
         """Return the answer to a request that is not let through; None if it is."""
         headers = Headers(scope=scope)
         host = headers.get("host", "")
-        if host not in self._hosts:
+        if host != self.host:
             return PlainTextResponse("This page answers to its own address alone.\n", 421)
         if headers.get("origin") not in (None, f"http://{host}"):
             return PlainTextResponse("Another page may not read this one.\n", 403)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from faber_ledger.cli.reports.run_list import describe_facts, read_facts
 from faber_ledger.cli.reports.search import group_newest, search_run
-from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound
+from faber_ledger.ledger.errors import InvalidRunId, RunNotFound
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.kept import run_here, runs_here
 from faber_ledger.runs.log import read_log
@@ -39,7 +39,7 @@ class Source(Protocol):
         """Open a run's log; raises RunNotFound, LedgerError."""
 
     def state_of(self, run_id: str) -> dict[str, Any]:
-        """Return a run's state; empty if there is none that can be read."""
+        """Return a run's state, empty if there is none; raises LedgerError if it cannot be read."""
 
     def search(self, query: WordQuery, limit: int) -> tuple[list[list[Hit]], bool]:
         """Return the newest hits by run, and whether there are more."""
@@ -81,11 +81,9 @@ class Project:
         return read_log(self._find(run_id))
 
     def state_of(self, run_id: str) -> dict[str, Any]:
-        """Return a run's state; empty if there is none that can be read."""
-        try:
-            return read_state(self._find(run_id)).value
-        except LedgerError:
-            return {}
+        """Return a run's state, empty if there is none; raises LedgerError if it cannot be read."""
+        run = self._find(run_id)
+        return read_state(run).value if os.path.lexists(run.state_path) else {}
 
     def search(self, query: WordQuery, limit: int) -> tuple[list[list[Hit]], bool]:
         """Return the newest hits by run, and whether there are more."""

@@ -107,7 +107,7 @@ class Team:
         raise RunNotFound(f"the server shows you no run {run_id}")
 
     def state_of(self, run_id: str) -> dict[str, Any]:
-        """Return a run's state; empty if there is none that can be read."""
+        """Return a run's state, empty if there is none that can be parsed; raises RunNotFound, LedgerError."""
         with self._open_server() as (server, names):
             content = fetch_state(server, self._project_of(server, names, run_id), run_id)
         try:

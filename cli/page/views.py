@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.reports.chart import Chart
 from faber_ledger.cli.reports.usage import usage_line
-from faber_ledger.cli.ui.attention import NUMBER, pull_request
+from faber_ledger.cli.ui.attention import NUMBER, pull_request, reason_of
 from faber_ledger.cli.ui.event_words import session_shown, words_of
 from faber_ledger.cli.ui.words import duration, plural, ran_seconds, tokens_shown
 from faber_ledger.ledger.clock import seconds_of
@@ -81,8 +81,8 @@ def steps_of(row: dict[str, Any]) -> list[tuple[str, str]]:
     done, now = row["phases_completed"], row["phase"]
     if now not in (None, *PHASES):
         return [(str(now), "now")]
-    is_finished = row["status"] == "completed"
-    return [(name, "done" if name in done or is_finished else "now" if name == now else "ahead") for name in PHASES]
+    at = "failed" if row["state"] == "failed" else "now"
+    return [(name, "done" if name in done else at if name == now else "ahead") for name in PHASES]
 
 
 def link_of(text: str | None) -> tuple[str, str | None]:
@@ -92,7 +92,7 @@ def link_of(text: str | None) -> tuple[str, str | None]:
     return f"#{number[1]}" if number else text or "-", text if is_address else None
 
 
-def facts_of(state: dict[str, Any], view: RunView) -> Iterator[tuple[str, str]]:
+def facts_of(state: dict[str, Any], view: RunView, *, has_money: bool = True) -> Iterator[tuple[str, str]]:
     """Yield what is known of a run, each fact with its name."""
     timeline, bars = view.timeline, view.timeline["bars"]
     facts = {
@@ -100,6 +100,7 @@ def facts_of(state: dict[str, Any], view: RunView) -> Iterator[tuple[str, str]]:
         "target": text_of_value(state.get("target")),
         "workflow": timeline["workflow_id"],
         "status": text_of_value(state.get("status")),
+        "why": reason_of(state),
         "phase": current_phase(state),
         "step": current_step(state),
         "phases completed": ", ".join(phases_completed(state)),
@@ -108,7 +109,7 @@ def facts_of(state: dict[str, Any], view: RunView) -> Iterator[tuple[str, str]]:
         "sessions": f"{len(bars)} on {plural(len({bar['machine'] for bar in bars}), 'machine')}" if bars else None,
         "compactions": str(len(timeline["compactions"])) if timeline["compactions"] else None,
         "events": f"{timeline['events']:,}",
-        "tokens": usage_line(view.usage),
+        "tokens": usage_line(view.usage, has_money=has_money),
     }
     yield from ((name, value) for name, value in facts.items() if value)
 
@@ -218,14 +219,19 @@ def events_of_session(log: Log, session_id: str) -> list[Event]:
 
 def markdown_of(run_id: str, state: dict[str, Any], view: RunView) -> str:
     """Return a run as Markdown for an issue: facts, sessions, decisions and notes."""
-    lines = [f"## {run_id}", "", *[f"- {name}: {_plain(value)}" for name, value in facts_of(state, view)], ""]
+    lines = [
+        f"## {run_id}",
+        "",
+        *[f"- {name}: {_plain(value)}" for name, value in facts_of(state, view, has_money=False)],
+        "",
+    ]
     lines += ["| session | agent | machine | started (UTC) | ran | end | completed |", "|---|---|---|---|---|---|---|"]
     for one in session_rows(view):
         cells = (one["id"], one["agent"], one["machine"], one["started_at"], one["length"], one["end"])
         lines.append(f"| {' | '.join([_plain(cell) for cell in (*cells, one['completed'])])} |")
     for text in view.texts:
         lines += ["", f"**{text.kind}**{f' ({_plain(text.where)})' if text.where else ''}, {text.at}", ""]
-        lines += [f"> {line}" for line in text.text.splitlines()]
+        lines += [f"> {line.replace('<', '&lt;').replace('![', '!&#91;')}" for line in text.text.splitlines()]
     sound = f"is not sound: {view.problem}" if view.problem else "is verified: each event matches its hash"
     return "\n".join([*lines, "", f"Its ledger {sound}."]) + "\n"
 

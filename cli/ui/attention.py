@@ -18,11 +18,13 @@ from faber_ledger.runs.progress import (
     STATUSES,
     awaits_feedback,
     branch_name,
+    newest_errors,
     pending_approvals,
     phases_completed,
     text_of,
     text_of_value,
     value_at,
+    words_of_approval,
 )
 from faber_ledger.runs.seen import changed_at, client_here, is_alive
 
@@ -117,6 +119,16 @@ def what_it_waits_for(state: dict[str, Any]) -> str | None:
     return "question" if text_of(state.get("feedback_request"), "prompt") else "feedback"
 
 
+def reason_of(state: dict[str, Any]) -> str | None:
+    """Return what a run waits for in the state's own words, or why it has failed."""
+    if asked := pending_approvals(state):
+        return words_of_approval(asked[0])
+    if state.get("status") == "awaiting_feedback":
+        return text_of(state.get("feedback_request"), "prompt")
+    errors = newest_errors(state) if state.get("status") == "failed" else []
+    return ": ".join(filter(None, errors[0])) if errors else None
+
+
 def pull_request(state: dict[str, Any]) -> str | None:
     """Return the URL, else the number, of the pull request that a state names."""
     paths = ("artifacts.pr_url", "pr_url", "artifacts.pr_number", "pr_number")
@@ -141,6 +153,7 @@ def describe(
         "branch": text_of_value(branch_name(state)) or None,
         "pull_request": pull_request(state),
         "phases_completed": phases_completed(state),
+        "reason": reason_of(state),
         **row,
         "last_heard_at": None if heard_at is None else utc_text(heard_at),
         "state": found,

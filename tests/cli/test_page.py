@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import pytest
 from support.command import COMMAND
-from support.project import RUN, Project
+from support.project import RUN, Project, usual_state
 from support.served import Served
 from support.timelines import HOSTILE
 from support.transcripts import place_of, response
@@ -118,6 +118,32 @@ def test_a_search_leads_to_the_event(project: Project, page: Served) -> None:
     assert "Nothing has all of these words" in page.read("/search?q=nowhere")
 
 
+def test_what_a_run_waits_for_and_why_it_failed_is_shown(project: Project, page: Served) -> None:
+    project.change_state(status="awaiting_feedback", feedback_request={"prompt": "Which port?"})
+    for path in ("/", f"/run/{RUN}"):
+        assert "Which port?" in shown(page.read(path))
+    project.change_state(status="failed", errors=[{"phase": "build", "message": "tests fail"}])
+    for path in ("/", f"/run/{RUN}"):
+        assert "build: tests fail" in shown(page.read(path))
+    project.state_path.write_text("{")
+    words = shown(page.read("/"))
+    assert "unreadable" in words
+    assert "cannot be read: Invalid JSON" in words
+    assert "cannot be read: Invalid JSON" in shown(page.read(f"/run/{RUN}"))
+
+
+def test_a_run_of_a_plan_has_a_view(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "shop", run_id="plan-1")
+    folder = project.root / ".fractary/faber/runs/plan-7/001"
+    folder.mkdir(parents=True)
+    (folder / "state.json").write_text(json.dumps(usual_state("plan-7/001")))
+    project.active_path.write_text("plan-7/001")
+    project.faber("note", "of the plan")
+    with Served(project.root, project.environment()) as page:
+        assert "of the plan" in page.read("/run/plan-7%252F001")
+        assert 'href="/run/plan-7%252F001"' in page.read("/")
+
+
 def test_many_events_have_pages(project: Project, page: Served) -> None:
     for number in range(110):
         project.faber("note", f"note {number}")
@@ -156,7 +182,9 @@ def test_only_the_browser_that_was_opened_reads_it(page: Served) -> None:
     assert [page.ask(path).status for path in ("/", token, f"/run/{RUN}", "/changes", "/static/page.css")] == [403] * 5
     page.cookie = own
     assert page.ask("/").status == 200
-    assert page.ask("/", Host=f"attacker.example:{page.host.partition(':')[2]}").status == 421
+    port = page.host.partition(":")[2]
+    for host in ("attacker.example", "127.0.0.1", "localhost"):  # which other programs are behind, too
+        assert page.ask("/", Host=f"{host}:{port}").status == 421
     assert page.ask("/", Origin="http://attacker.example").status == 403
     assert page.ask("/", Origin="null").status == 403
     assert [page.ask("/", method).status for method in ("POST", "PUT", "DELETE", "OPTIONS")] == [405] * 4
@@ -214,7 +242,8 @@ def test_the_address_reaches_the_browser_through_a_private_file(project: Project
             assert "token" not in file.read()
         one.terminate()
     assert re.fullmatch(
-        r"600\n<!doctype html><meta http-equiv=\"refresh\" content=\"0; url=http://127.0.0.1:\d+/\?token=.*\n", said
+        r"600\n<!doctype html><meta http-equiv=\"refresh\" content=\"0; url=http://[0-9a-f]{16}\.localhost:\d+/\?token=.*\n",
+        said,
     )
 
 

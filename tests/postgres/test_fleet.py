@@ -98,7 +98,7 @@ busy   77      None      architect laptop  laptop  stale 2        0         1   
 bare   None    paused    None      None    None    stale 0        0         0           2026-01-05T08:00:00Z
 quiet  12      completed release   desktop desktop done  2        1         0           2026-01-05T09:30:00Z
 """
-UNKNOWN = dict.fromkeys(("target", "branch", "pull_request", "waits_for", "activity", "usage"), None) | {
+UNKNOWN = dict.fromkeys(("target", "branch", "pull_request", "waits_for", "activity", "usage", "reason"), None) | {
     "phases_completed": []
 }
 

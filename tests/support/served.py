@@ -27,7 +27,7 @@ class Served:
         )
         assert self.process.stdout is not None
         self.address = self.process.stdout.readline().strip()
-        assert self.address.startswith("http://127.0.0.1:"), self.process.communicate()
+        assert self.address.startswith("http://"), self.process.communicate()
         self.host = self.address.removeprefix("http://").partition("/")[0]
         self.cookie = ""
         self._connections: list[http.client.HTTPConnection] = []
@@ -54,7 +54,7 @@ class Served:
 
     def ask(self, path: str, method: str = "GET", **headers: str) -> http.client.HTTPResponse:
         """Ask once, and return the answer, whose body was not read."""
-        connection = http.client.HTTPConnection(self.host, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", int(self.host.partition(":")[2]), timeout=30)
         self._connections.append(connection)
         sent = {"Host": self.host, **({"Cookie": self.cookie} if self.cookie else {}), **headers}
         connection.request(method, path, headers=sent)
