@@ -20,7 +20,7 @@ from support.served import Served
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 COMMAND = Path(sys.executable).with_name("faber-ledger")
-TIMELINE, LIST, RUN, PAGE = (1300, 830), (1300, 500), (1300, 800), (1300, 1169)  # of the window
+TIMELINE, LIST, RUN, PAGE = (1300, 830), (1300, 720), (1300, 800), (1300, 1389)  # of the window
 BOTH = (
     '<!doctype html><body style="margin: 0; background: #888"><img src="list.png" style="display: block">'
     '<img src="run.png" style="display: block; margin-top: 12px">\n'
