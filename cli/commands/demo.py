@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import uuid
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
@@ -53,6 +55,8 @@ REASONS = ["compaction", "abandoned", "normal"]
 def demo(keep: bool, as_json: bool) -> None:
     """Show one run on two machines, with a compaction, a kill and a resume, in a temporary folder.
 
+    Two other runs are there: one waits for an answer, and one has failed.
+
     \b
     Example: faber-ledger demo
     Exit codes: 0 everything worked; 1 a step failed, or `verify` found a problem; 2 wrong usage.
@@ -60,23 +64,31 @@ def demo(keep: bool, as_json: bool) -> None:
     if shutil.which("git") is None:
         raise LedgerError("the demo needs git, which is not on PATH", hint="install git, and run the command again")
     folder = os.path.realpath(tempfile.mkdtemp(prefix="faber-ledger-demo-"))
+    tell = _ignore if as_json else output.tell_lines
     try:
-        data = _play(folder, (lambda line: None) if as_json else output.tell_lines)
+        data = _play(folder, tell)
         show(data | {"directory": folder if keep else None}, [], as_json=as_json)
     finally:
         if keep:
             say_lines(f"\nkept: both clones, in {folder}/laptop/myproject and {folder}/desktop/myproject")
+            say_lines("`faber-ledger page`, run in one of them, shows all this in the browser")
         else:
             shutil.rmtree(folder, ignore_errors=True)
+    if not keep:
+        tell("\nTo look at it in the browser: `faber-ledger demo --keep`, then `faber-ledger page` in the kept folder")
+
+
+def _ignore(line: str) -> None:
+    """Print nothing."""
 
 
 def _play(folder: str, tell: Callable[[str], None]) -> dict[str, Any]:
     """Play the whole demo and return the run's blocks and log at its end; raises StepFailed."""
     tell("One FABER run on two machines. Every command below is really run.\n")
     laptop, desktop = tell_story(folder, tell)
-    tell("\n8. What the desktop knows of the run's sessions")
+    tell("\n9. What the desktop knows of the run's sessions")
     desktop.run("faber-ledger", "replay", shown=slice(0, None))
-    tell("\n9. The laptop gets all of it with a pull, and verifies the log")
+    tell("\n10. The laptop gets all of it with a pull, and verifies the log")
     laptop.run("git", "pull", shown=slice(0, 1))
     laptop.run("faber-ledger", "verify", shown=slice(0, None))
     state = desktop.state()
@@ -118,40 +130,60 @@ def tell_story(folder: str, tell: Callable[[str], None]) -> tuple[Machine, Machi
     laptop.commit("Set up faber-ledger")
     desktop.clone("myproject")
 
-    tell("\n2. A run starts on the laptop. The client starts, and its SessionStart hook gives the agent the context")
-    started = laptop.run("faber-ledger", "run", "start", "--work-id", "258", "--target", "CSV export", shown=slice(4))
-    run_id = started.split()[3]
+    tell("\n2. Two other runs: on the laptop one waits for an answer, on the desktop one fails")
+    play_session(laptop, "251", "Rate limits", LAPTOPS_OTHER, **WAITING)
+    play_session(desktop, "263", "Nightly totals", DESKTOPS_OTHER, **FAILED)
+    desktop.commit("Record the failed run")
+    laptop.run("git", "pull", quiet=True)
+
+    tell("\n3. A run starts on the laptop. The client starts, and its SessionStart hook gives the agent the context")
+    start = ("run", "start", "--work-id", "258", "--target", "CSV export", "--yes")  # the other run is active
+    laptop.run("faber-ledger", *start, shown=slice(-4, None))
+    run_id = laptop.state()["run_id"]
     laptop.deliver("startup")
 
-    tell("\n3. The agent works through Frame and Architect, and writes the specification")
+    tell("\n4. The agent works through Frame and Architect, and writes the specification")
     spec = "specs/SPEC-258-csv-export.md"
     laptop.write(spec, SPECIFICATION)
     laptop.complete("frame", "architect", current_phase="build", artifacts={"spec_path": spec})
     laptop.commit("Specify the CSV export")
+    laptop.respond((21_480, 0, 1_930), (3_260, 21_480, 4_120), (6_750, 24_740, 2_870))
 
-    tell("\n4. In the middle of Build the context is full: the client compacts it, and the agent gets it back")
+    tell("\n5. In the middle of Build the context is full: the client compacts it, and the agent gets it back")
     laptop.deliver("compacting")
     laptop.deliver("compact")
     laptop.deliver("compacted")
 
-    tell("\n5. Build is done and pushed. Then the client is killed, and no SessionEnd hook is called")
+    tell("\n6. Build is done and pushed. Then the client is killed, and no SessionEnd hook is called")
     laptop.write("export.py", "def export(rows): ...\n")
     laptop.complete("build", current_phase="evaluate")
     laptop.commit("Build the CSV export")
     left_open = laptop.state()["sessions"]["current_session_id"].rpartition("-")[2]
     tell(f"   laptop  no hook ended the session: state.json still has {left_open} open")
 
-    tell("\n6. On the desktop the run continues, with the same context")
+    tell("\n7. On the desktop the run continues, with the same context")
     desktop.run("git", "pull", shown=slice(1))
-    desktop.run("faber-ledger", "run", "resume", run_id, shown=slice(1))
+    desktop.run("faber-ledger", "run", "resume", run_id, "--yes", shown=slice(-1, None))
     desktop.deliver("resume")
 
-    tell("\n7. Evaluate and Release are done there, and the user leaves the client")
+    tell("\n8. Evaluate and Release are done there, and the user leaves the client")
     desktop.write("CHANGELOG.md", "- Reports can be exported as CSV.\n")
     desktop.complete("evaluate", "release", status="completed")
+    desktop.respond((18_340, 0, 1_240), (2_910, 18_340, 3_650))
     desktop.deliver("exit")
     desktop.commit("Release the CSV export")
     return laptop, desktop
+
+
+def play_session(machine: Machine, work_id: str, target: str, conversation: str, **state: object) -> None:
+    """Play a run of one session that ends in the middle of Build; show only what FABER writes of it."""
+    silent = copy.copy(machine)
+    silent.tell, silent.conversation = _ignore, conversation
+    silent.run("faber-ledger", "run", "start", "--work-id", work_id, "--target", target)
+    silent.deliver("startup")
+    silent.respond((14_620, 0, 2_310), (5_180, 14_620, 3_440))
+    machine.complete("frame", "architect", current_phase="build", **state)
+    silent.deliver("exit")
 
 
 PRINTING = ("SessionStart", "PreCompact")  # a packet, and what a summary should keep
@@ -164,6 +196,7 @@ class Machine:
     def __init__(self, name: str, pid: int, environment: dict[str, str], tell: Callable[[str], None]) -> None:
         """Make the machine's folder in HOME; `pid` is the process id of the client that runs there."""
         self.name, self.pid, self.tell = name, pid, tell
+        self.conversation = CONVERSATION
         self.environment = environment | {"FABER_LEDGER_HOSTNAME": name}
         self.directory = os.path.join(environment["HOME"], name)
         os.makedirs(self.directory)
@@ -192,7 +225,12 @@ class Machine:
 
         Raises StepFailed if the hook complains, prints nothing where it should, or prints where it should not.
         """
-        call = {"session_id": CONVERSATION, "cwd": self.directory, **EVENTS[kind]}
+        call = {
+            "session_id": self.conversation,
+            "transcript_path": self._transcript(),
+            "cwd": self.directory,
+            **EVENTS[kind],
+        }
         event = call["hook_event_name"]
         with open(os.path.join(self.directory, ".claude", "settings.json"), encoding="utf-8") as file:
             command: str = json.load(file)["hooks"][event][0]["hooks"][0]["command"]
@@ -201,7 +239,7 @@ class Machine:
         before = self._sessions()
         client = {
             "CLAUDECODE": "1",
-            "CLAUDE_CODE_SESSION_ID": CONVERSATION,
+            "CLAUDE_CODE_SESSION_ID": self.conversation,
             "CLAUDE_PID": str(self.pid),
             "CLAUDE_PROJECT_DIR": self.directory,
         }
@@ -212,6 +250,17 @@ class Machine:
             self._tell_packet(json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"])
         for change in _session_changes(before, self._sessions()):
             self._tell_output(f"→ {change}")
+
+    def respond(self, *responses: tuple[int, int, int]) -> None:
+        """Write responses into the client's transcript: their tokens that no cache had, the cached ones, the output."""
+        path = self._transcript()
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "a", encoding="utf-8", newline="\n") as file:
+            for fresh, cached, output_tokens in responses:
+                usage = {"input_tokens": fresh, "cache_read_input_tokens": cached, "output_tokens": output_tokens}
+                message = {"model": MODEL, "id": f"msg_{uuid.uuid4().hex}", "role": "assistant", "usage": usage}
+                entry = {"message": message, "type": "assistant", "timestamp": utc_text(now())}
+                file.write(json.dumps(entry, separators=(",", ":")) + "\n")
 
     def write(self, path: str, text: str) -> None:
         """Write a file of the project; its path is relative."""
@@ -241,6 +290,9 @@ class Machine:
         with open(self._state_path(), encoding="utf-8") as file:
             state: dict[str, Any] = json.load(file)
         return state
+
+    def _transcript(self) -> str:
+        return os.path.join(self.environment["HOME"], ".claude", f"{self.conversation}.jsonl")  # both machines have it
 
     def _state_path(self) -> str:
         folder = os.path.join(self.directory, ".fractary")
@@ -290,6 +342,17 @@ def _session_changes(before: list[dict[str, Any]], after: list[dict[str, Any]]) 
 
 
 CONVERSATION = "324802ff-0231-4ac6-8eb6-c6c99574fbae"  # the client's own session id, which a resume keeps
+LAPTOPS_OTHER = "8c1f6a52-7d0e-4b39-9a84-20f1d3c7e655"
+DESKTOPS_OTHER = "d94b70e3-15a8-4c62-b7f0-6e3a91c5284d"
+MODEL = "claude-opus-4-1-20250805"
+WAITING = {
+    "status": "awaiting_feedback",
+    "feedback_request": {"prompt": "Which limit do clients without a key get: 60 or 600 requests an hour?"},
+}
+FAILED = {
+    "status": "failed",
+    "errors": [{"phase": "build", "step": "implement", "message": "test_totals: 3 of 41 tests fail after 3 attempts"}],
+}
 EVENTS = {
     "startup": {"hook_event_name": "SessionStart", "source": "startup"},
     "compacting": {"hook_event_name": "PreCompact", "trigger": "auto"},

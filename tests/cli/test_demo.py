@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from support.command import COMMAND, run_command
 from support.program import program_folder
+from support.served import Served
 
 ARTIFACTS = ["workflow-state", "orchestration-protocol", "specification"]
 
@@ -73,14 +74,31 @@ def test_the_story_shows_sessions_context_and_that_the_log_holds(temporary: Path
     assert (done.returncode, done.stderr) == (0, "")
     lines = [re.split("  +", line.strip()) for line in done.stdout.splitlines()]
     rows = [line for line in lines if line[1:2] in (["laptop"], ["desktop"]) and len(line) > 5]
-    assert [(row[1], *row[4:6], row[6].partition(",")[0]) for row in rows] == [
-        ("laptop", "compaction", "frame, architect", "workflow-state"),
-        ("laptop", "abandoned", "build", "workflow-state"),
-        ("desktop", "normal", "evaluate, release", "workflow-state"),
+    assert [(row[1], *row[4:7], row[7].partition(",")[0]) for row in rows] == [
+        ("laptop", "compaction", "86.6k", "frame, architect", "workflow-state"),
+        ("laptop", "abandoned", "-", "build", "workflow-state"),
+        ("desktop", "normal", "44.5k", "evaluate, release", "workflow-state"),
     ]
     assert re.findall("│ (Phase: .*)", done.stdout)[:2] == ["Phase: frame", "Phase: build"]
-    assert done.stdout.endswith(": sound\n")
+    sound, empty, offer = done.stdout.splitlines()[-3:]
+    assert (sound.endswith(": sound"), empty) == (True, "")
+    assert "`faber-ledger demo --keep`, then `faber-ledger page`" in offer
     assert "\x1b" not in done.stdout
+
+
+@pytest.mark.parametrize("machine", ["laptop", "desktop"])
+def test_the_page_of_a_kept_demo_shows_three_runs(temporary: Path, machine: str) -> None:
+    done = played(temporary, "--keep")
+    assert done.returncode == 0
+    assert "`faber-ledger page`" in done.stderr.splitlines()[-1]
+    (folder,) = temporary.iterdir()
+    environment = {**os.environ, "HOME": str(folder), "FABER_LEDGER_HOSTNAME": machine}
+    with Served(folder / machine / "myproject", environment) as page:
+        rows = re.findall(r'<tr id="run-([^"]+)"(.*?)</tr>', page.read("/"), re.DOTALL)
+        for (_, row), words in zip(rows, ("waiting: question", "failed", "done"), strict=True):
+            assert f">{words}<" in row
+        assert "131.1k" in rows[2][1]
+        assert "<td>desktop</td>" in page.read(f"/run/{rows[1][0]}")
 
 
 @pytest.mark.long(alone=True)
@@ -133,5 +151,5 @@ def test_a_step_that_fails_is_named_and_nothing_is_left_behind(temporary: Path, 
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"
     done = played(temporary, program=f"{program_folder()}/faber-ledger", PATH=path)
     assert done.returncode == 1
-    assert "error: desktop: `git pull` ended with exit code 7: no network" in done.stderr
+    assert "error: laptop: `git pull` ended with exit code 7: no network" in done.stderr
     assert list(temporary.iterdir()) == []

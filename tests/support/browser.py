@@ -33,7 +33,8 @@ class Browser:
         options: dict[str, Any] = {"binary": chromium, "args": [*FLAGS, f"--user-data-dir={profile}", *flags]}
         if not javascript:
             options["prefs"] = NO_JAVASCRIPT
-        asked = {"capabilities": {"alwaysMatch": {"browserName": "chrome", "goog:chromeOptions": options}}}
+        logs = {"goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}
+        asked = {"capabilities": {"alwaysMatch": {"browserName": "chrome", "goog:chromeOptions": options, **logs}}}
         self.address += "/" + self._ask("POST", "", asked)["sessionId"]
 
     def __enter__(self) -> Browser:
@@ -80,6 +81,10 @@ class Browser:
     def run(self, script: str) -> Any:
         """Run a script in the page, and return its result."""
         return self._ask("POST", "/execute/sync", {"script": script, "args": []})
+
+    def log(self, kind: str) -> list[str]:
+        """Return the messages since the last call: of the console (`browser`), or of requests (`performance`)."""
+        return [entry["message"] for entry in self._ask("POST", "/se/log", {"type": kind})]
 
     def has_alert(self) -> bool:
         """Return whether the page has opened a dialog."""
