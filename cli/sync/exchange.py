@@ -268,7 +268,7 @@ LEFT_OUT: Final = "left out"
 def exchange_state(
     remote: ServerProject, run: Run, note: SyncNote, taken: Taken, *, fetches: bool, pushes: bool, warn: Warn
 ) -> Moved | None:
-    """Exchange a run's state after its events, of which `taken` came; return what was done. Changes and writes the note.
+    """Exchange a run's state after its events, of which `taken` came; return what was done. Writes the note.
 
     A state that is broken, too large or refused is left out with a warning, here and on the server. Raises as the
     server does.

@@ -25,8 +25,9 @@ PUSH = f"""\
 SELECT added FROM faber_ledger.push_events(%s, %s, {", ".join([f"ARRAY[%s::{kind}]" for kind in KINDS])})"""
 # As the login's own clone, whose log ends with the newest event there.
 PUT_STATE = f"""\
-SELECT faber_ledger.put_state(project, run, %s, %s, '{WRITER}', (SELECT id FROM faber_ledger.newest_event(project, run)),
-  NULL, %s)
+SELECT faber_ledger.put_state(
+  project, run, %s, %s, '{WRITER}', (SELECT id FROM faber_ledger.newest_event(project, run)), NULL, %s
+)
 FROM (VALUES (%s, %s)) AS one (project, run)"""
 # What a member sees of each table.
 QUESTIONS = {
