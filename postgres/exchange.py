@@ -201,17 +201,18 @@ def fetch_new(
 class ServerState(NamedTuple):
     """What the server has of a run's state: its `updated_at` in UTC, empty if it has none, and its SHA-256.
 
-    `log_end` is the last event in the log of the clone that pushed it.
+    `log_end` is the last event in the log of the clone that pushed it, and `pushed_by` that clone's login.
     """
 
     at: str
     log_end: str
     digest: bytes
+    pushed_by: str
 
 
 def describe_state(server: Server, project: str, run_id: str) -> ServerState | None:
     """Return the time and the digest of a run's state; None without one. Raises as `Server.transaction`."""
-    columns = {"at": str, "log_end": str, "digest": bytes}
+    columns = {"at": str, "log_end": str, "digest": bytes, "pushed_by": str}
     found = server.ask("state_of", columns, limit=1, project=project, run_id=run_id)
     return ServerState(*found[0]) if found else None
 
@@ -242,7 +243,7 @@ def put_state(
 
     `base` is the digest of the server's state that this one includes. Return False if the server has a newer one or
     another login's that is not included, or a redaction that is not known here: the state may still show what that
-    removes.
+    removes. It also refuses another login's `writer`, and a `log_end` that it has not.
     """
     asked: dict[str, Any] = {"content": content, "at": state.at, "writer": writer, "log_end": state.log_end}
     asked |= {"base": base, "known_redactions": known_redactions}

@@ -63,12 +63,12 @@ def _read_page(server: Server, page: Sequence[Newest], logins: dict[str, dict[st
     """Yield these runs, with their sessions and what their newest state says; `logins` are by project and clone."""
     found: dict[tuple[str, str], list[Recorded]] = {}
     states: dict[tuple[str, str], dict[str, Any]] = {}
-    bringers: dict[tuple[str, str], str] = {}  # by project and event
+    bringers: dict[tuple[str, str, str], str] = {}  # by project, run and event
     for project in {project for project, _, _ in page}:
         asked: dict[str, Any] = {"project": project, "runs": [run_id for of, run_id, _ in page if of == project]}
         with server.transaction() as connection:
             rows = ask(connection, "session_events", {"run_id": str, **OF_SESSIONS, "pushed_by": str}, **asked)
-            bringers |= {(project, row[OF_ID]): row[-1] for row in rows}
+            bringers |= {(project, row[0], row[OF_ID]): row[-1] for row in rows}
             for run_id, of_run in groupby(rows, key=lambda row: row[0]):
                 found[project, run_id] = _decode([row[1:-1] for row in of_run])
             for run_id, state in ask(connection, "newest_states", {"run_id": str, "state": (dict, NONE)}, **asked):
@@ -76,7 +76,7 @@ def _read_page(server: Server, page: Sequence[Newest], logins: dict[str, dict[st
     for project, run_id, last in page:
         events, state = found.get((project, run_id), []), states.get((project, run_id), {})
         run, start = _summarize(project, run_id, last, events, state)
-        brought_by = last["pushed_by"] if start is None else bringers[project, start["id"]]
+        brought_by = last["pushed_by"] if start is None else bringers[project, run_id, start["id"]]
         usage = Usage(events)
         yield Found(run, state, usage, start, logins[project].get((start or last)["writer"]), brought_by)
 

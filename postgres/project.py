@@ -268,7 +268,7 @@ def invite(server: Server, project: str, role: str, *, as_admin: bool) -> str:
     asked: dict[str, Any] = {"project": project, "role": role, "as_admin": as_admin}
     try:
         with explained_refusal(server, project), server.transaction() as connection:
-            create = "CREATE ROLE {} LOGIN IN ROLE faber_ledger_member PASSWORD {}"
+            create = "CREATE ROLE {} LOGIN CONNECTION LIMIT 20 IN ROLE faber_ledger_member PASSWORD {}"
             connection.execute(_statement(connection, create, role, code))
             ask_one(connection, "invite", bool, **asked)
     except ServerRefused as error:

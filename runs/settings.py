@@ -164,7 +164,8 @@ def project_id(root: str) -> str:
     if settings.project is None:
         wrong = [problem for problem in settings.problems if f": {PROJECT} must" in problem]
         raise LedgerError(
-            wrong[0] if wrong else "the project has no id yet", hint=f"run `faber-ledger init`, and commit {PATH}"
+            wrong[0] if wrong else "the project has no id yet",
+            hint=f"`git pull` brings it if a colleague has set it up; else run `faber-ledger init`, and commit {PATH}",
         )
     return settings.project
 

@@ -16,6 +16,7 @@ from faber_ledger.postgres import project as projects
 from faber_ledger.postgres.address import NO_RIGHT, VARIABLE, Address
 from faber_ledger.postgres.local import LocalServer, serve_locally
 from faber_ledger.postgres.server import open_server
+from faber_ledger.runs.carry import join_server
 from faber_ledger.runs.run import find_root, state_base
 from faber_ledger.runs.settings import project_id, project_settings, read_user_config
 
@@ -97,6 +98,8 @@ def _set_up(root: str, server: LocalServer) -> None:
     with open_server(server.address, writing=True) as opened:
         name = project_id(root)
         projects.add_project(opened, name, os.path.basename(root) or name, server.role)
+    if is_named:
+        join_server(root, server_address(None).digest())
     try:
         run_steps(root, [["sync", "--all"], ["fleet", "--no-pager"]], say, server.url)
     except LedgerError as error:

@@ -45,7 +45,7 @@ class Answer(NamedTuple):
     def lines(self) -> Iterator[str]:
         """Yield a table for people; the project is named where the login sees several."""
         if not self.runs:
-            yield "no run matches: `faber-ledger sync --push` sends those of this clone"
+            yield "no run matches: `faber-ledger run start` begins one, `faber-ledger sync --all` sends those here"
             return
         labels = project_labels(self.names)
         of_project = {"project": lambda run: labels.get(run["project"], "-")} if len(self.names) > 1 else {}

@@ -89,7 +89,7 @@ def sync(
     \b
     Example: faber-ledger sync --all
     Exit codes: 0 done, or nothing is new; 1 a file cannot be read or written, a
-    delivery still waits, or psycopg is missing; 2 wrong usage; 10 no such run; 11 locked;
+    delivery still waits, a state.json is left out, or psycopg is missing; 2 wrong usage; 10 no such run; 11 locked;
     12 newer format; 13 the remote or the server cannot be reached; 14 it refuses; 20 the ledger is damaged;
     22 an event has different contents here and there, or it is another run with this id.
     """
@@ -319,11 +319,11 @@ def _choose(remote: ServerProject, wanted: Wanted, upto: int) -> list[Run]:
 
 
 def _has_news(found: Exchanged) -> bool:
-    return bool(_has_moved(found) or found.left_out or found.conflicts or found.waiting)
+    return bool(_has_moved(found) or found.state or found.left_out or found.conflicts or found.waiting)
 
 
 def _has_moved(found: Exchanged) -> bool:
-    return bool(found.fetched or found.pushed or found.state)
+    return bool(found.fetched or found.pushed or found.state in ("fetched", "pushed"))
 
 
 def _warn_about(found: Exchanged) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from faber_ledger.cli.sync.intake import Progress, Taken, take_new
 from faber_ledger.cli.sync.versions import Warn, time_of
@@ -65,8 +65,8 @@ class Exchanged(NamedTuple):
     `left_out`: of the server's events, by id, why one did not enter the log or not whole. `conflicts`: by its id, who
     wrote and brought each event of which the two have different contents. `not_removed`: events that are redacted here,
     and that the login may not redact on the server. `state`: what was done with its state.json. `waiting`: how many of
-    its deliveries could not be recorded for a push. `code`: 0, 1 if any waits, or the exit code of blocks that were not
-    written.
+    its deliveries could not be recorded for a push. `code`: 0, 1 if any waits or the state was left out, or the exit
+    code of blocks that were not written.
     """
 
     run_id: str
@@ -106,7 +106,7 @@ def exchange_run(
         if pushes:
             pushed = _push(remote, run, note, progress)
         if with_state:
-            moved = exchange_state(remote, run, note, fetches=fetches, pushes=pushes, warn=warn)
+            moved = exchange_state(remote, run, note, taken, fetches=fetches, pushes=pushes, warn=warn)
     note.is_due |= moved == "fetched"
     if pushed.added > 0 or moved == "pushed":
         tell_readers(remote.server, remote.project)
@@ -119,7 +119,7 @@ def exchange_run(
     conflicts = dict.fromkeys(names, "nobody knows by whom")
     conflicts |= who_brought(remote.server, remote.project, run.run_id, names) if names else {}
     done = taken.added, pushed.added, taken.left_out, conflicts, pushed.not_removed, moved, left
-    return Exchanged(run.run_id, *done, code or int(left > 0))
+    return Exchanged(run.run_id, *done, code or int(left > 0 or moved == LEFT_OUT))
 
 
 def run_to_exchange(run: Run) -> Run:
@@ -261,25 +261,27 @@ def _check_folder(run: Run) -> None:
         )
 
 
-Moved = Literal["fetched", "pushed"]
+Moved = Literal["fetched", "pushed", "left out"]
+LEFT_OUT: Final = "left out"
 
 
 def exchange_state(
-    remote: ServerProject, run: Run, note: SyncNote, *, fetches: bool, pushes: bool, warn: Warn
+    remote: ServerProject, run: Run, note: SyncNote, taken: Taken, *, fetches: bool, pushes: bool, warn: Warn
 ) -> Moved | None:
-    """Exchange a run's state after its events; return what was done. Changes and writes the note.
+    """Exchange a run's state after its events, of which `taken` came; return what was done. Writes the note.
 
-    A state that is broken or too large is left out with a warning, here and on the server. Raises as the server does.
+    A state that is broken, too large or refused is left out with a warning, here and on the server. Raises as the
+    server does.
     """
     try:
         if not os.path.lexists(run.state_path):
             return "fetched" if fetches and not run.is_kept and _fetch_state(remote, run, note, warn) else None
-        return "pushed" if pushes and _push_state(remote, run, note) else None
+        return "pushed" if pushes and _push_state(remote, run, note, {*taken.left_out, *taken.conflicts}) else None
     except (ServerUnavailable, ServerRefused):
         raise
     except LedgerError as error:
         warn(f"the state.json of {run.run_id} is left out: {error}")
-        return None
+        return LEFT_OUT
 
 
 def _fetch_state(remote: ServerProject, run: Run, note: SyncNote, warn: Warn) -> bool:
@@ -291,8 +293,11 @@ def _fetch_state(remote: ServerProject, run: Run, note: SyncNote, warn: Warn) ->
     return is_new
 
 
-def _push_state(remote: ServerProject, run: Run, note: SyncNote) -> bool:
-    """Push the state if it has changed here, or the server has lost it; return whether the server has taken it."""
+def _push_state(remote: ServerProject, run: Run, note: SyncNote, refused: set[str]) -> bool:
+    """Push the state if it has changed here, or the server has lost it; return whether the server has taken it.
+
+    `refused` are the server's events that this log does not take: no state has to wait for one of them.
+    """
     state = read_state(run).value
     content, at = content_of(state), time_of(state)
     digest = _digest_of(content)
@@ -306,14 +311,17 @@ def _push_state(remote: ServerProject, run: Run, note: SyncNote) -> bool:
         with read_log(run) as log:
             known = [name for (name,) in log.connection.execute("SELECT id FROM event WHERE type = 'event_redacted'")]
             last = log.connection.execute("SELECT id FROM event ORDER BY seq DESC, id DESC LIMIT 1").fetchone()
-            includes = there is not None and (there.digest.hex() == note.state or bool(rows_named(log, there.log_end)))
-        mine = ServerState(at, last[0] if last else "", b"")
+            includes = there is not None and (
+                there.digest.hex() == note.state or there.log_end in refused or bool(rows_named(log, there.log_end))
+            )
+        mine = ServerState(at, last[0] if last else "", b"", "")
         base = there.digest if there is not None and includes else None
         writer = writer_of(run.root)
-        if not put_state(remote.server, remote.project, run.run_id, mine, content, writer, base, known):
+        if not put_state(remote.server, remote.project, run.run_id, mine, content, writer, base, [*known, *refused]):
+            whose = f" (that there is {escape(there.pushed_by)}'s)" if there is not None else ""
             raise LedgerError(
-                "the server has a redaction that is not fetched, a newer state, or a colleague's that is not fetched:"
-                " `faber-ledger sync` fetches what is missing"
+                "the server has a redaction that is not fetched, a newer state, or a colleague's that is not"
+                f" fetched{whose}: `faber-ledger sync` fetches what is missing"
             )
     _note_state(note, digest)
     return not is_there

@@ -110,5 +110,3 @@ def test_a_row_that_no_ledger_writes_is_refused(database: Database, alice: Login
         for run_id in ("", "/a", "a//b", "a/b/c/d", "../a", "a b", "é", "a" * 256, "a\n"):
             with pytest.raises(psycopg.errors.CheckViolation):
                 put(connection, FIRST, row, run_id=run_id)
-            with pytest.raises(psycopg.errors.CheckViolation):
-                put_state(connection, FIRST, "{}", run_id=run_id)

@@ -178,3 +178,37 @@ def test_show_says_that_the_server_is_away(two: Two) -> None:
     away = two.of_ann.faber("show", two.note, "--url", "postgresql://ann@127.0.0.1:1/ledger")
     assert (away.returncode, "the server could not be asked: " in away.stderr) == (0, True)
     assert "on the server" not in away.stdout
+
+
+def writer_of(clone: Project) -> str:
+    """Return a clone's id, as a new note of it has it."""
+    assert clone.faber("note", "add", "mine").returncode == 0
+    return str(clone.events[-1]["writer"])
+
+
+def test_a_redaction_that_no_clone_takes_holds_up_no_state(two: Two) -> None:
+    said = {"event_id": two.note, "reason": None}
+    forged = two.team.forged(two.of_ann, type="event_redacted", payload=canonical(said))
+    forged = {**forged, "writer": writer_of(two.of_ben)}  # so its hash is wrong
+    with two.team.database.connect(two.ben) as connection:
+        put(connection, two.team.project, tuple(forged[name] for name in COLUMNS), run_id=RUN)
+    two.of_ann.change_state(current_phase="release")
+    done = two.as_ann("sync")
+    assert "state.json pushed" in done.stdout, done.stderr
+
+
+def test_a_state_comes_from_the_logins_own_clone_with_its_events(two: Two) -> None:
+    base = "(SELECT digest FROM faber_ledger.state_of(%(project)s, %(run)s))"
+    take = (
+        f"faber_ledger.put_state(%(project)s, %(run)s, %(content)s, '9', %(writer)s, %(end)s, {base}, ARRAY[]::text[])"
+    )
+    known = {"project": two.team.project, "run": RUN, "content": "{}"}
+    own = writer_of(two.of_ben)
+    with two.team.database.connect(two.ben) as connection:
+        for writer, end, is_taken in (
+            (two.of_ann.events[0]["writer"], two.note, False),
+            (own, "01KE0000000000000000000009", False),
+            (own, two.note, True),
+        ):
+            asked = {**known, "writer": writer, "end": end}
+            assert connection.execute(f"SELECT {take}".encode(), asked).fetchone() == (is_taken,)

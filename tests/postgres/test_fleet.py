@@ -226,7 +226,9 @@ def test_the_table_has_a_row_for_each_run(project: Project, database: Database, 
         "d",
         "stale",
     ]
-    assert project.faber("fleet", "--work-id", "none", env=url).stdout.startswith("no run matches:")
+    assert project.faber("fleet", "--work-id", "none", env=url).stdout.startswith(
+        "no run matches: `faber-ledger run start`"
+    )
     limited = project.faber("fleet", "--limit", "2", env=url).stdout.splitlines()
     assert limited[-1] == "older runs are not shown: --limit N shows more"
 

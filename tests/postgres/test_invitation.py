@@ -59,6 +59,9 @@ def test_an_invitation_leads_to_the_fleet_in_one_command(newcomer: Newcomer, tea
     config = json.loads(
         (Path(newcomer.clone.environment()["XDG_CONFIG_HOME"]) / "faber-ledger/config.json").read_text()
     )
+    with team.database.connect() as connection:
+        limit = connection.execute("SELECT rolconnlimit FROM pg_roles WHERE rolname = %s", [newcomer.name])
+        assert limit.fetchone() == (20,)
     assert config == {"url": newcomer.url, "admins": [team.login.role]}
     lines = newcomer.passwords.read_text().splitlines()
     assert (lines[1:], stat.S_IMODE(newcomer.passwords.stat().st_mode)) == (["other:5432:*:ben:secret"], 0o600)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from support.postgres import Database, Login
 
 DEADLINE = 30  # seconds, after which a test fails instead of hanging
+LEAVE = f"SELECT faber_ledger.expel('{FIRST}', session_user::name)"
 BLOCKED = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 
 
@@ -95,6 +96,16 @@ def test_a_stranger_holds_no_project_up(database: Database, alice: Login) -> Non
         stranger.execute("BEGIN")
         assert stranger.execute("SELECT id FROM faber_ledger.projects()").fetchall() == []
         assert news(stranger, 0) == []
+        assert stranger.execute(LEAVE).fetchone() == (False,)
         put(writer, FIRST, note("two"))
         writer.commit()
         stranger.execute("ROLLBACK")
+
+
+def test_who_holds_a_project_up_is_expelled_all_the_same(database: Database, alice: Login) -> None:
+    ben = database.login("ben")
+    with database.connect(alice, autocommit=True) as admin, database.connect(ben) as member:
+        admin.execute("SELECT faber_ledger.admit(%s, %s)", [FIRST, ben.role])
+        put(member, FIRST, note("held"))
+        admin.execute("SET lock_timeout = '10s'")
+        assert admin.execute("SELECT faber_ledger.expel(%s, %s)", [FIRST, ben.role]).fetchone() == (True,)

@@ -97,6 +97,7 @@ def test_two_members_share_a_project_after_the_guides_commands(host: Host) -> No
         assert done.returncode == 0, done.stderr
         assert done.stdout.splitlines()[-1].startswith(RUN)
         assert RUN in ann.said("fleet")
+        assert "\nServer: last exchanged at " in ann.said("status")
         user = pwd.getpwuid(os.getuid()).pw_name
         assert ann.said("db", "members").split() == ["ROLE", "IS", "ben", "member", user, "admin"]
     with host.serving(signal.SIGTERM):

@@ -161,6 +161,7 @@ def test_a_redaction_that_is_noted_lets_the_owner_change_nothing_else(
 
 
 def test_an_older_snapshot_could_miss_the_other_one_and_is_refused(connection: psycopg.Connection[Any]) -> None:
+    put(connection, FIRST, note("zero"))
     for level in (psycopg.IsolationLevel.REPEATABLE_READ, psycopg.IsolationLevel.SERIALIZABLE):
         connection.isolation_level = level
         with pytest.raises(psycopg.errors.FeatureNotSupported), connection.transaction():

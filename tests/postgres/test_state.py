@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.project import RUN
-from support.server_rows import FIRST, put_state, stored
+from support.server_rows import FIRST, note, put, put_state, stored
 from support.team_server import Team
 from support.team_server import fresh as make_fresh
 
@@ -106,6 +106,7 @@ def test_the_later_time_counts_and_of_equal_ones_the_last(database: Database, pu
     member = database.login()
     database.add_project(FIRST, member)
     with database.connect(member, autocommit=True) as connection:
+        put(connection, FIRST, note("one"))
         for number, at in enumerate(pushed):
             assert put_state(connection, FIRST, str(number), at) == (number <= kept)
     (found,) = stored(database, "state")
@@ -115,18 +116,18 @@ def test_the_later_time_counts_and_of_equal_ones_the_last(database: Database, pu
 
 def test_a_redaction_removes_the_state_and_who_knows_it_brings_one_again(team: Team) -> None:
     first, second, _ = team.clones
-    note = first.events[-1]["id"]
+    name = first.events[-1]["id"]
     second.change_state(current_phase="release")
     team.synced(second)
     with team.database.connect() as connection:
         connection.execute("REVOKE EXECUTE ON FUNCTION faber_ledger.put_state FROM faber_ledger_member")
-    assert first.faber("redact", note, "--yes").returncode == 0
+    assert first.faber("redact", name, "--yes").returncode == 0
     team.sync(first, "--push")
     assert on_server(team) is None
     with team.database.connect() as connection:
         connection.execute("GRANT EXECUTE ON FUNCTION faber_ledger.put_state TO faber_ledger_member")
     done = team.sync(second, "--push")  # its state may still say what was removed
-    assert (done.returncode, "the server has a redaction that is not fetched" in done.stderr) == (0, True)
+    assert (done.returncode, "the server has a redaction that is not fetched" in done.stderr) == (1, True)
     assert on_server(team) is None
     assert "state.json pushed" in team.sync(second).stdout
     assert on_server(team)["current_phase"] == "release"
@@ -152,7 +153,7 @@ def test_a_changed_state_whose_time_says_nothing_is_left_out_by_name(team: Team)
     first.change_state(current_phase="evaluate", updated_at="2026-02-01T12:00:00.123456")
     said = f"the state.json of {RUN} is left out: its updated_at is not a time with a zone"
     done = team.sync(first)
-    assert (done.returncode, said in done.stderr) == (0, True)
+    assert (done.returncode, said in done.stderr) == (1, True)
     assert on_server(team)["current_phase"] == "build"
 
 
@@ -166,7 +167,7 @@ def test_a_forged_state_is_refused_by_name_and_leaves_no_file(team: Team, tmp_pa
         assert put_state(connection, team.project, content, "9")
     fresh = make_fresh(team, tmp_path / "fresh")
     done = team.sync(fresh, RUN)
-    assert (done.returncode, f"the state.json of {RUN} is left out" in done.stderr) == (0, True)
+    assert (done.returncode, f"the state.json of {RUN} is left out" in done.stderr) == (1, True)
     assert not (fresh.root / ".fractary" / "runs" / RUN / "state.json").exists()
     assert team.export(fresh, RUN) == team.export(first, RUN)
 
@@ -175,7 +176,7 @@ def test_a_broken_state_is_named_and_its_events_are_pushed(team: Team) -> None:
     first = team.clones[0]
     first.put_state("{broken")
     done = team.sync(first)
-    assert (done.returncode, f"the state.json of {RUN} is left out" in done.stderr) == (0, True)
+    assert (done.returncode, f"the state.json of {RUN} is left out" in done.stderr) == (1, True)
     assert on_server(team) is None
     assert len(team.rows()) == len(first.events)
 

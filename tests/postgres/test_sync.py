@@ -76,7 +76,8 @@ def test_a_sync_that_leaves_a_delivery_waiting_ends_with_1(team: Team) -> None:
     state = first.state_path.read_bytes()
     first.put_state({**first.state, "run_id": "another-run"})
     done = team.sync(first)
-    assert (done.returncode, done.stdout) == (1, f"{RUN}: 0 events fetched, 0 pushed, 1 delivery not recorded\n")
+    said = f"{RUN}: 0 events fetched, 0 pushed, state.json left out, 1 delivery not recorded\n"
+    assert (done.returncode, done.stdout) == (1, said)
     assert f"{RUN}: not recorded yet, so not pushed: 1 delivery\n" in done.stderr
     first.state_path.write_bytes(state)
     assert team.synced(first)["pushed"] == 2

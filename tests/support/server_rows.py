@@ -23,7 +23,12 @@ NOWHERE = "01K0000000000000000000PRJ9"
 KINDS = ("bigint", "text", "text", "integer", *["text"] * 4, "bytea", "bytea", "text", "bytea", "bytea")
 PUSH = f"""\
 SELECT added FROM faber_ledger.push_events(%s, %s, {", ".join([f"ARRAY[%s::{kind}]" for kind in KINDS])})"""
-PUT_STATE = "SELECT faber_ledger.put_state(%s, %s, %s, %s, 'w', '', NULL, %s)"
+# As the login's own clone, whose log ends with the newest event there.
+PUT_STATE = f"""\
+SELECT faber_ledger.put_state(
+  project, run, %s, %s, '{WRITER}', (SELECT id FROM faber_ledger.newest_event(project, run)), NULL, %s
+)
+FROM (VALUES (%s, %s)) AS one (project, run)"""
 # What a member sees of each table.
 QUESTIONS = {
     "event": "SELECT one.* FROM faber_ledger.projects() AS project,"
@@ -75,8 +80,8 @@ def put_state(
     run_id: str = RUN,
 ) -> bool:
     """Put a run's state, as a clone that knows these redactions; return whether the server has taken it."""
-    asked = (project, run_id, content, at, [*known_redactions])
-    return connection.execute(PUT_STATE, asked).fetchone() == (True,)
+    asked = (content, at, [*known_redactions], project, run_id)
+    return connection.execute(PUT_STATE.encode(), asked).fetchone() == (True,)
 
 
 def stored(database: Database, table: str = "event", login: Login | None = None) -> list[dict[str, Any]]:

@@ -138,7 +138,8 @@ END
 $$;
 
 -- Let a role see a project no more; whether it did. A login may always leave. The last admin goes only if `may_be_last`;
--- of two who expel each other, one waits for the project's lock.
+-- of two who expel each other, one waits for the admins' rows. The project's lock is not taken: strangers may call this,
+-- and a member who holds the lock must not stay by it.
 CREATE FUNCTION faber_ledger.expel(wanted text, leaver name, may_be_last boolean DEFAULT false) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
 DECLARE
@@ -147,9 +148,11 @@ BEGIN
   IF NOT (leaver = session_user OR faber_ledger.is_project_admin(wanted) OR faber_ledger.is_owner()) THEN
     RAISE insufficient_privilege USING MESSAGE = format('%s is not an admin of this project', session_user);
   END IF;
-  PERFORM FROM faber_ledger.project WHERE id = wanted FOR NO KEY UPDATE;
   DELETE FROM faber_ledger.invitation
     WHERE project = wanted AND role_oid = (SELECT oid FROM pg_catalog.pg_roles WHERE rolname = leaver);
+  IF EXISTS (SELECT FROM faber_ledger.member WHERE project = wanted AND role = leaver AND is_admin) THEN
+    PERFORM FROM faber_ledger.member WHERE project = wanted AND is_admin ORDER BY role FOR UPDATE;
+  END IF;
   DELETE FROM faber_ledger.member WHERE project = wanted AND role = leaver RETURNING is_admin INTO was_admin;
   IF was_admin AND NOT may_be_last AND NOT EXISTS (
     SELECT FROM faber_ledger.member JOIN pg_catalog.pg_roles ON oid = role_oid AND rolname = role

@@ -236,15 +236,16 @@ END
 $$;
 
 CREATE FUNCTION faber_ledger.state_of(of_project text, of_run text)
-RETURNS TABLE (at text, log_end text, digest bytea, content text)
+RETURNS TABLE (at text, log_end text, digest bytea, content text, pushed_by text)
 LANGUAGE sql STABLE SECURITY DEFINER ROWS 1 SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
-  SELECT at, log_end, sha256(convert_to(content, 'UTF8')), content FROM faber_ledger.state
+  SELECT at, log_end, sha256(convert_to(content, 'UTF8')), content, pushed_by FROM faber_ledger.state
   WHERE faber_ledger.sees(of_project) AND project = of_project AND run_id = of_run
 $$;
 
--- Keep a state, and return whether it was kept: not if a newer one is there, or one of another login that its clone has
--- not seen (`its_base`: the digest of that which it has), and not if the run has a redaction that its clone does not know:
--- the state may show what that removes. The project is locked, so that no redaction arrives meanwhile.
+-- Keep a state, and return whether it was kept: only from the login's own clone, whose log ends with an event that is
+-- here; not if a newer one is there, or one of another login that its clone has not seen (`its_base`: the digest of that
+-- which it has), and not if the run has a redaction that its clone does not know: the state may show what that removes.
+-- The project is locked, so that no redaction arrives meanwhile.
 CREATE FUNCTION faber_ledger.put_state(
   of_project text, of_run text, its_content text, its_at text, its_writer text, its_log_end text, its_base bytea,
   known_redactions text[]
@@ -253,7 +254,12 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg
 BEGIN
   PERFORM faber_ledger.require_member(of_project);
   PERFORM FROM faber_ledger.project WHERE id = of_project FOR NO KEY UPDATE;
-  IF EXISTS (
+  IF NOT EXISTS (
+    SELECT FROM faber_ledger.clone JOIN pg_catalog.pg_roles AS me ON me.oid = role_oid AND me.rolname = session_user
+    WHERE project = of_project AND writer = its_writer
+  ) OR NOT EXISTS (
+    SELECT FROM faber_ledger.event WHERE project = of_project AND run_id = of_run AND id = its_log_end
+  ) OR EXISTS (
     SELECT FROM faber_ledger.redaction
     WHERE project = of_project AND run_id = of_run AND by_event <> ALL (known_redactions)
   ) THEN
