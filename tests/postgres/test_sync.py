@@ -134,7 +134,7 @@ def test_a_missing_project_id_or_server_says_what_to_do(team: Team, tmp_path: Pa
     done = team.sync(bare)
     assert done.returncode == 1
     assert "error: the project has no id yet" in done.stderr
-    assert "hint: run `faber-ledger init`, and commit .fractary/faber/ledger.json" in done.stderr
+    assert "hint: `git pull` brings it if a colleague has set it up; else run `faber-ledger init`, and" in done.stderr
 
 
 # Redactions
