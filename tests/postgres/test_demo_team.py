@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -44,13 +45,12 @@ def test_the_team_demo_shows_fleet_search_and_resume_and_leaves_nothing(place: P
     said = " ".join(done.stdout.split())
     for shown in (
         "desktop $ faber-ledger fleet",
-        "build - - now open",  # when the laptop was killed
-        "release - - now done",
         "Prices are kept in cents, never in floating point",
         "✓ Workflow resumed: shop-258-",
         "has ended (normal); completed: frame, architect, build, evaluate, release",
         "byte for byte",
     ):
         assert shown in said
+    assert re.search(r"build - - (now|\d+ s) open .* release - - (now|\d+ s) done", said)  # before and after the kill
     assert list(place.iterdir()) == []
     assert servers_in(place) == ""

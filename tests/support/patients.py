@@ -256,10 +256,6 @@ def _nothing_active(patient: Patient) -> None:
     patient.active_path.unlink()
 
 
-def _over(patient: Patient) -> None:
-    patient.change_state(status="completed")
-
-
 def _unwritable_state(patient: Patient) -> None:
     patient.state_path.chmod(0o444)
 
@@ -357,7 +353,6 @@ FAULTS = {
     "not a run id": ("runs.active", "error", _no_run_id),
     "a folder for the active file": ("runs.active", "error", _a_folder_for_the_active_file),
     "nothing active": ("runs.active", "note", _nothing_active),
-    "over": ("runs.active", "note", _over),
     "unwritable state": ("files.permissions", "error", _unwritable_state),
     "unusable folder": ("files.permissions", "error", _unusable_folder),
     "backup of a finished run": ("runs.backups", "warning", _backup_of_a_finished_run),
