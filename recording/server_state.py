@@ -100,9 +100,9 @@ MARK = "[masked"  # in a text from which a secret was taken
 
 
 def restore_secrets(theirs: Any, ours: Any) -> Any:
-    """Return a value from elsewhere, with our texts where it has what is left of them without their secrets.
+    """Return another clone's value, with our own text wherever it has the masked form of it.
 
-    Texts of which the same is left are told apart by their order, if there are as many of them in both.
+    Texts with one masked form are matched in order, if both values have as many of them.
     """
     own: dict[tuple[str, str], list[str]] = {}
     for name, text in _named_texts(ours):

@@ -117,9 +117,9 @@ def _clean_model(name: str) -> str:
 
 
 class _Course:
-    """In which session and phase a client was when, and how far its files were read: by its events on a run.
+    """The sessions and phases of a client over time, and how far its files were read, by its events on a run.
 
-    `session_id` is the session of the moment to which the course was brought by `go_to`, None for none of this run.
+    `session_id` is the session of the moment that `go_to` was given last, None if it is another run's.
     """
 
     def __init__(self, events: Iterable[Recorded], state: dict[str, Any], at: float) -> None:

@@ -238,7 +238,7 @@ def add_project(admin: str, url: str | None, as_json: bool) -> None:
 @click.argument("role")
 @server_options
 def rebind(writer: str, role: str, url: str | None, as_json: bool) -> None:
-    """Give the clone with the id WRITER to the login ROLE. Until then it belongs to the first login that used it.
+    """Bind the clone with the id WRITER to the login ROLE. A clone is bound to the first login that used it.
 
     An admin of the project runs it.
 

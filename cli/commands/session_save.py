@@ -135,8 +135,9 @@ def _show_nothing_to_end(run: Run, recording: Recording, is_written: bool, as_js
 
 def _report(entry: dict[str, Any], state: dict[str, Any]) -> Iterator[str]:
     started, ended = seconds_of(entry.get("started_at")), seconds_of(entry.get("ended_at"))
+    current = current_phase(state)
     at_work = [name for name, status in phase_statuses(state).items() if status == "in_progress"]
-    running = [f"{name} (partial)" for name in at_work if name == (current_phase(state) or name)]
+    running = [f"{name} (partial)" for name in at_work if current in (None, name)]
     loaded = [str(name) for name in entry.get("artifacts_loaded") or []]
     yield "✓ Session ended and saved"
     yield f"  Session ID: {entry.get('session_id')}"

@@ -20,6 +20,7 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.postgres.address import Address
 from faber_ledger.postgres.project import who_brought
 from faber_ledger.postgres.server import open_server
+from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.kept import kept_logs
 from faber_ledger.runs.log import read_log
@@ -47,12 +48,14 @@ def show_one(what: str, run: str | None, url: str | None, content: bool, as_json
     Exit codes: 0 done; 2 wrong usage; 10 no such run or ledger, nothing or several things with that
     name, or a content that does not exist any more; 12 newer format; 20 the ledger is damaged.
     """
-    logs = kept_logs(find_root(os.getcwd())) if run is None and is_event_id(what.upper()) else ()
-    holders = [one.run_id for one, log in logs if log.event_beginning(what.upper())]
-    chosen = run_with_ledger(run or next(iter(holders), None))
+    root = find_root(os.getcwd())
+    logs = kept_logs(root) if run is None and is_event_id(what.upper()) else ()
+    holders = [one.run_id for one, log in logs if log.event_beginning(what.upper())]  # anybody may copy an id
+    active = active_run(root).run_id
+    chosen = run_with_ledger(run or (active if active in holders else next(iter(holders), None)))
     match = find_thing(chosen, what)
     data, lines = DESCRIBE[match.kind](chosen, match.id)
-    if "hash" in data and (url is not None or names_server()):
+    if match.kind == "event" and (url is not None or names_server()):
         data["on_server"] = _ask_server(chosen, match.id, url)
         lines += ["", f"on the server: {data['on_server']}"] if data["on_server"] else []
     text = _content(chosen, data) if content else None

@@ -327,13 +327,13 @@ def _has_moved(found: Exchanged) -> bool:
 
 
 def _warn_about(found: Exchanged) -> None:
-    """Name the events that did not enter, those of which there are two contents, and deliveries that still wait."""
-    lines = [f"{found.run_id}: event {name} is left out: {why}" for name, why in found.left_out.items()]
-    lines += [
+    """Name the events with two contents, those that were not removed or did not enter, and deliveries that wait."""
+    lines = [
         f"{found.run_id}: event {name} has another content on the server than here ({who} there): both stay as they are"
         for name, who in found.conflicts.items()
     ]
     lines += [f"{found.run_id}: event {name}: {KEPT_ON_SERVER}" for name in found.not_removed]
+    lines += [f"{found.run_id}: event {name} is left out: {why}" for name, why in found.left_out.items()]
     for line in lines[:MOST_NAMED]:
         warn(line)
     if len(lines) > MOST_NAMED:

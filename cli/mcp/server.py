@@ -59,7 +59,7 @@ class Tools:
         self,
         client: Client,
         run: Run = None,
-        only: Annotated[list[str], Field(description="Parts, such as position, decisions, notes, events.")] = [],  # noqa: B006
+        only: Annotated[list[str], Field(description="Parts, such as position, decisions, notes, events.")] = [],  # noqa: B006  # the schema needs the default itself, and nothing changes it
     ) -> str:
         """Call this when the packet is not enough to go on: everything that is known of a run."""
         return self._run(client, ["reconstitute", *[f"--only={part}" for part in only], *last_word(run)])

@@ -86,7 +86,7 @@ class AgentSession:
         else:
             packet = self._deliver(_Again, root, run, "SessionStart", open=session_of(is_open) or "")
         if packet is None:
-            raise LedgerError(f"there is no context to give: {run.run_id} is finished", hint="start or resume a run")
+            raise LedgerError(f"{run.run_id} is finished and has no context", hint="start or resume a run")
         return packet
 
     def end(self) -> None:

@@ -107,7 +107,7 @@ class Project:
             found = run_here(self._root, run_id)
             if found.is_recorded() or os.path.lexists(found.state_path):
                 return found
-        raise RunNotFound(f"there is no run {run_id} here")
+        raise RunNotFound(f"no run {run_id} here")
 
 
 def _version_of(run: Run) -> str:

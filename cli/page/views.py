@@ -207,7 +207,7 @@ def given_to(log: Log, session_id: str) -> list[dict[str, str]]:
         event = dict(recorded["event"])
         how = {"artifact_loaded": event.get("given"), "artifact_skipped": "was there", "artifact_failed": "left out"}
         about = {"artifact": str(event.get("artifact_id")), "given": str(how[str(event["type"])] or "whole")}
-        found.append({**about, "words": words_of(recorded), "event_id": recorded["id"], "at": str(recorded["at"])})
+        found.append({**about, "words": words_of(recorded), "event_id": recorded["id"]})
     return found
 
 

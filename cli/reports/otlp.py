@@ -83,7 +83,7 @@ class _Session(requests.Session):
 
 
 def address_of(endpoint: str) -> str:
-    """Return the address to which traces are sent; raises UsageFailed for what is no web address, or has a password."""
+    """Return the address to which traces are sent; raises UsageFailed if it is not a web address, or has a password."""
     try:
         parts = urlsplit(endpoint)
         is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

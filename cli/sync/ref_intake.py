@@ -136,7 +136,7 @@ def _usable_state(run: Run, path: str | None, remote: str, warn: Warn) -> dict[s
     found = state_of(path)
     try:
         if path is not None and not found:
-            raise LedgerError("it is no JSON object, or an empty one")
+            raise LedgerError("it is not a JSON object, or it is empty")
         return check_state(run, found) if found else {}
     except LedgerError as error:
         warn(f"{run.run_id}: the state.json at {remote} is not used: {error.message}")

@@ -200,7 +200,9 @@ def _is_metadata_changed(run: Run, here: SentState, warn: Warn) -> bool:
     """Return whether a `metadata.json` is neither the one that was exchanged nor the one in git's last commit."""
     digest = _digest_in(METADATA, run.metadata_path)
     if not digest and os.path.lexists(run.metadata_path):
-        warn(f"{run.run_id}: its {METADATA} is not sent: it is no JSON object of at most {LARGEST[METADATA] >> 20} MB")
+        warn(
+            f"{run.run_id}: its {METADATA} is not sent: it is not a JSON object of at most {LARGEST[METADATA] >> 20} MB"
+        )
     if digest in ("", here.metadata):
         return False
     return not here.metadata or digest != digest_of_metadata(read_in_head(run, run.metadata_path) or b"")

@@ -65,7 +65,7 @@ MIN_PART = 300  # units: less of a part says nothing
 LONGEST_LINE, LONGEST_VALUE = 500, 300
 NEWEST_SESSIONS = 5
 DECISION = "decision"  # the kind of a note
-ASKED = ("", "pending", "requested")  # statuses of an approval that nobody has decided on: the position says it
+ASKED = ("", "pending", "requested")  # statuses of an undecided approval, which the position shows
 OF_QUESTION = ("prompt", "request_id", "type", "requested_at", "notification_sent")  # of these the position tells
 
 

@@ -248,7 +248,7 @@ def test_without_a_run_the_agent_is_told_what_to_do(project: Project) -> None:
     agent = agent_in(project, "cursor-vscode", "--project", str(project.root))
     finished, none, note = agent.ask(CONTEXT, forget_the_run, CONTEXT, NOTE)
     assert (finished.is_error, none.is_error, note.is_error) == (True, True, True)
-    assert f"there is no context to give: {project.run_id} is finished" in finished.text
+    assert f"{project.run_id} is finished and has no context" in finished.text
     assert "no run is active here" in none.text
     assert "no run is active here" in note.text
 

@@ -454,7 +454,7 @@ UNSENT = {
         json.dumps({**usual_state(RUN), "a": "a " * (1 << 21)}),
         "it has more than 4 million characters",
     ),
-    "metadata": ("metadata.json", "[]", "it is no JSON object of at most 1 MB"),
+    "metadata": ("metadata.json", "[]", "it is not a JSON object of at most 1 MB"),
 }
 
 

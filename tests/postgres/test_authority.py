@@ -212,3 +212,18 @@ def test_a_state_comes_from_the_logins_own_clone_with_its_events(two: Two) -> No
         ):
             asked = {**known, "writer": writer, "end": end}
             assert connection.execute(f"SELECT {take}".encode(), asked).fetchone() == (is_taken,)
+
+
+def test_a_members_redaction_removes_no_colleagues_state(two: Two) -> None:
+    assert two.of_ben.faber("note", "add", "of ben").returncode == 0
+    assert two.as_ben("sync").returncode == 0
+    with two.team.database.connect() as connection:
+        (before,) = connection.execute("SELECT pushed_by FROM faber_ledger.state").fetchall()
+    assert before == (two.ann.role,)
+    assert two.as_ben("redact", two.of_ben.events[-1]["id"], "--yes").returncode == 0
+    assert "of ben" not in str(two.team.rows())
+    with two.team.database.connect() as connection:
+        assert connection.execute("SELECT pushed_by FROM faber_ledger.state").fetchall() == [before]
+    assert two.as_ann("redact", two.note, "--yes").returncode == 0
+    with two.team.database.connect() as connection:
+        assert connection.execute("SELECT pushed_by FROM faber_ledger.state").fetchall() == []

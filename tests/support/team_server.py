@@ -145,10 +145,10 @@ def fill(clone: Project, count: int) -> int:
         return len(list(log.stream()))
 
 
-def started(clone: Project, url: str, *words: str) -> subprocess.Popen[str]:
-    """Start `sync` in a clone."""
+def started(clone: Project, url: str, *words: str, command: str = "sync") -> subprocess.Popen[str]:
+    """Start a command in a clone, which knows the server at a URL."""
     return Command(
-        [COMMAND, "sync", *words],
+        [COMMAND, command, *words],
         cwd=clone.root,
         env=clone.environment({"FABER_LEDGER_URL": url}),
         stdin=subprocess.DEVNULL,

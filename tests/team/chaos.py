@@ -23,12 +23,11 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 from sqlalchemy.engine import make_url
-from support.command import COMMAND, Command
 from support.pooler import started_pooler
 from support.postgres import DURABLE, Cluster, fresh_database, started_server
 from support.project import RUN, Project
 from support.proxy import TO_CLIENT, TO_SERVER, Proxy
-from support.team_server import Team
+from support.team_server import Team, started
 
 from faber_ledger.ledger.log import Log
 from faber_ledger.runs.kept import runs_here
@@ -86,15 +85,7 @@ class Chaos:
 
     def run(self, clone: Project, chance: random.Random, url: str, *words: str, kills: float = 0.15) -> bool:
         """Run a command in a clone, and sometimes kill it; return whether it ended well."""
-        process = Command(
-            [COMMAND, *words],
-            cwd=clone.root,
-            env=clone.environment({"FABER_LEDGER_URL": url}),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        process = started(clone, url, *words[1:], command=words[0])
         is_killed = chance.random() < kills
         with suppress(subprocess.TimeoutExpired):
             process.communicate(timeout=chance.uniform(0.01, 0.4) if is_killed else 180)

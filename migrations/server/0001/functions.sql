@@ -227,8 +227,9 @@ BEGIN
   )
   UPDATE faber_ledger.event SET payload_hash = sha256(salt || convert_to(payload, 'UTF8')), salt = NULL, payload = NULL
     WHERE project = of_project AND run_id = of_run AND id IN (SELECT id FROM due);
-  IF FOUND THEN -- the run's state may show what was removed
-    DELETE FROM faber_ledger.state WHERE project = of_project AND run_id = of_run;
+  IF FOUND THEN -- the run's state may show what was removed; a member removes no colleague's
+    DELETE FROM faber_ledger.state
+      WHERE project = of_project AND run_id = of_run AND (am_admin OR pushed_by = session_user);
   END IF;
 END
 $$;
