@@ -25,7 +25,7 @@ from faber_ledger.runs.run import Run
 from faber_ledger.runs.state_file import parse_state, read_state
 
 OWN = {*NAMES, "worktree"}
-LONGEST_STATE = 4 * 1024 * 1024  # characters
+LONGEST_STATE = 4_000_000  # characters
 
 
 def content_of(state: dict[str, Any]) -> str:

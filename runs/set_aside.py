@@ -112,8 +112,9 @@ def report(run: Run, warn: Warn, message: str, path: str | None = None, *, may_w
     try:
         if may_write:
             make_below(run.root, os.path.dirname(notices))
-            line = json.dumps([message, path]).encode() + b"\n"
-            disk.put(notices, read_or_empty(notices) + line, mode=disk.OWN, durable=False, locked=False)
+            line, known = json.dumps([message, path]).encode() + b"\n", read_or_empty(notices)
+            if line not in known:
+                disk.put(notices, known + line, mode=disk.OWN, durable=False, locked=False)
     except OSError:
         pass  # it was said once
 

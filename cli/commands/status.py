@@ -152,7 +152,7 @@ def _unsent_files(run: Run) -> str | None:
     due = due_files(run, sent, kept.append) if sent.commit and not sent.is_forgotten else []
     has, it = ("have", "them") if due[1:] else ("has", "it")
     what = [f"its {' and '.join(due)} {has} changed since: `faber-ledger sync` sends {it} to {sent.remote}"]
-    return "; ".join([*(what if due else []), *[one.removeprefix(f"{run.run_id}: ") for one in kept]]) or None
+    return "; ".join([*(what if due else []), *kept]) or None
 
 
 def _data(run: Run, state: dict[str, Any], found: Found) -> dict[str, Any]:

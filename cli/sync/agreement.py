@@ -199,9 +199,13 @@ def _agree(root: str, plan: CarryPlan) -> str:
     settings = read_settings(root)
     consent.url = digest_of_url(settings, plan.remote)
     consent.save(durable=True)
-    pushed = settings.get(f"remote.{plan.remote}.pushurl", ())
-    urls = " and ".join([mask_tokens(one_line(url)) for url in pushed])
-    return f"{plan.remote}, that is to its push URL {urls}" if urls else plan.remote or ""
+    name = plan.remote or ""
+    urls, pushed = [
+        git("remote", "get-url", "--all", *more, "--", name, at=root).decode("utf-8", "replace").splitlines()
+        for more in ((), ("--push",))
+    ]
+    there = " and ".join([mask_tokens(one_line(url)) for url in pushed])
+    return name if urls == pushed else f"{name}, that is to its push URL {there}"
 
 
 def _leave_the_tree(root: str, warn: Callable[[str], None]) -> int:

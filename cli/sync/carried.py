@@ -12,7 +12,6 @@ import sqlite3
 import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
-from functools import partial
 from typing import Any, NamedTuple
 
 from faber_ledger.cli.sync.ref_intake import absorb_commit
@@ -76,9 +75,9 @@ class Carried:
     """What an exchange did to a run: how many events came and went, and `why` it was not sent, if so.
 
     `hint` says what to run then, and `code` is the exit code. `has_sent` is also true of files alone, of which `due`
-    are the names; `was_lost` says that the remote had lost the ref; `waiting` counts the deliveries that could not be
-    recorded before. `state` says what the state is that was taken from the ref, `has_metadata` whether its metadata
-    was, and `may_purge` whether a redacted payload there is to be removed.
+    are the names; `left_out` says why files cannot be sent. `was_lost` says that the remote had lost the ref; `waiting`
+    counts the deliveries that could not be recorded before. `state` says what the state is that was taken from the ref,
+    `has_metadata` whether its metadata was, and `may_purge` whether a redacted payload there is to be removed.
     """
 
     def __init__(self, run: Run) -> None:
@@ -92,6 +91,7 @@ class Carried:
         self.has_sent = self.was_lost = False
         self.state = ""
         self.due: list[str] = []
+        self.left_out: list[str] = []
         self.has_metadata = False
         self.may_purge = True
 
@@ -129,8 +129,8 @@ class Carried:
 
     @property
     def exit_code(self) -> int:
-        """The exit code of the exchange: why the run was not sent, or 1 if a delivery still waits."""
-        return self.code or int(self.waiting > 0)
+        """The exit code of the exchange: why the run was not sent, or 1 if a delivery or a file still waits."""
+        return self.code or int(self.waiting > 0 or bool(self.left_out))
 
     def line(self, remote: str) -> str | None:
         """Return what was done; None if nothing was."""
@@ -160,6 +160,7 @@ class Carried:
             "state_taken": self.state or None,
             "was_lost": self.was_lost,
             "why_not_sent": self.why,
+            "left_out": self.left_out,
             "waiting": self.waiting,
         }
 
@@ -338,20 +339,23 @@ def _prepare(remote: Remote, one: Carried, parent: str, folder: str, warn: Warn,
         log = opened.log
         heads, events = log.heads_text(), log.count_events()
         is_known = bool(parent) and parent == sent.commit and heads == sent.heads and not sent.must_purge
-        one.due = due_files(run, sent, partial(report, run, warn))
+        one.left_out = []
+        one.due = due_files(run, sent, one.left_out.append)
+        for why in one.left_out:
+            report(run, warn, f"{run.run_id}: {why}")
+        if not one.left_out:
+            sent.note_files(run)
         if is_known and not one.due:
             sent.remote = remote.name
-            sent.note_files(run)
             sent.save()
             return None
-        sent.note_files(run)
         sent.noted_at = now()
         shutil.copyfile(run.log_path, path)
         state, metadata = files_to_send(remote, run, sent, parent, one.due)
         with suppress(LedgerError):
             refresh_copy(run, read_state(run), warn)  # so that no copy is older than what was exchanged
         blocks = dict(fold(log.stream()))
-        message = message_of(run, state, log, blocks)
+        message = message_of(run, state, log, blocks, is_purge=sent.must_purge)
     files: dict[str, str | bytes] = {LEDGER: path}
     if metadata is not None:
         files[METADATA] = metadata

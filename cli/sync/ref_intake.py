@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from faber_ledger.cli.sync.refs import LARGEST, LEDGER, METADATA, SENT, STATE, Commit, delete_refs, ref_name
 from faber_ledger.cli.sync.versions import (
     FOLDER,
+    PURGED,
     RUN,
     Warn,
     check_state,
@@ -168,8 +169,10 @@ def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], remote: str, warn:
             sent.here.seen = sent.commit
             if time_of(theirs) > time_of(ours):
                 warn(f"{run.run_id}: the state at {remote} is newer ({words}) than the one here, which git tracks")
+        elif _is_set_back(run, sent, sent.here.base):
+            return _merge_state(run, sent, "", ours, theirs, warn)
         elif not _is_unchanged(run, sent, STATE, found, sent.here.digest):
-            return _merge_state(run, sent, ours, theirs, warn)
+            return _merge_state(run, sent, sent.here.base, ours, theirs, warn)
         elif not run.is_kept:
             with read_log(run) as log:
                 if replace_state(run, content_of(theirs), content_of(ours), log, warn):
@@ -181,9 +184,24 @@ def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], remote: str, warn:
     return ""
 
 
-def _merge_state(run: Run, sent: Sent, ours: dict[str, Any], theirs: dict[str, Any], warn: Warn) -> str:
-    """Write the merge of two states that have both changed since `sent.here.base` (DECISIONS 54); return what it is."""
-    before = run_git("cat-file", "blob", f"{sent.here.base}:{STATE}", at=run.root).stdout if sent.here.base else b""
+def _is_set_back(run: Run, sent: Sent, base: str) -> bool:
+    """Return whether the ref does not have the commit that was exchanged last, though no redaction replaced it.
+
+    Somebody has deleted the ref, and another clone has sent what it had; or the host has an older one again. So what
+    the ref's files lack was not removed from them.
+    """
+    if not base or run_git("merge-base", "--is-ancestor", base, sent.commit, at=run.root).returncode == 0:
+        return False
+    first = run_git("rev-list", "--max-parents=0", "--format=%B", sent.commit, "--", at=run.root).stdout
+    return PURGED not in fields_of(first.decode("utf-8", "replace"))
+
+
+def _merge_state(run: Run, sent: Sent, base: str, ours: dict[str, Any], theirs: dict[str, Any], warn: Warn) -> str:
+    """Write the merge of two states that have both changed since the commit `base`, if any; return what it is.
+
+    (DECISIONS 54)
+    """
+    before = run_git("cat-file", "blob", f"{base}:{STATE}", at=run.root).stdout if base else b""
     merged = merge_states(before, content_of(ours).encode(), content_of(theirs).encode(), None)
     with read_log(run) as log:
         if not replace_state(run, merged.content.decode(), content_of(ours), log, warn):
@@ -214,7 +232,10 @@ def _take_metadata(run: Run, sent: Sent, path: str | None, remote: str, warn: Wa
     if theirs is None or not (found or is_missing):
         return False
     is_new = is_missing or others not in (found, noted)
-    is_ours = is_new and not is_missing and not _is_unchanged(run, sent, METADATA, found, noted)
+    is_kept = is_new and not is_missing
+    is_ours = is_kept and (
+        _is_set_back(run, sent, sent.here.metadata_base) or not _is_unchanged(run, sent, METADATA, found, noted)
+    )
     if is_ours:
         what = "both sides changed it" if noted else f"it differs from the one at {remote}"
         report(run, warn, f"{run.run_id}: metadata.json: {what}: ours is used")

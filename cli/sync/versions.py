@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 Warn = Callable[[str], None]
 RUN, FOLDER, STATE_PATH = "Run", "Folder", "State"
+PURGED = "Purged"  # of a commit that replaces the ref's history after a redaction
 LONGEST_FIELD, LONGEST = 200, {RUN: LONGEST_ID, STATE_PATH: 3 * LONGEST_ID}  # of a field; a cut id is another run's
 DESCRIBED = (
     *("Work-Item", "Branch", "Status", "Phase", "Writer"),
@@ -42,8 +43,8 @@ DESCRIBED = (
 )
 
 
-def message_of(run: Run, state: dict[str, Any], log: Log, blocks: Blocks) -> str:
-    """Return the message of a run's next commit."""
+def message_of(run: Run, state: dict[str, Any], log: Log, blocks: Blocks, *, is_purge: bool) -> str:
+    """Return the message of a run's next commit, which `is_purge` if it replaces the ref's history."""
     branches = Here(run.root).branches_of(run, log)
     branch = branches[0] if branches else None
     machine = next(reversed(machines_of(summarize_sessions(blocks))), None)
@@ -53,7 +54,7 @@ def message_of(run: Run, state: dict[str, Any], log: Log, blocks: Blocks) -> str
         *(summarize(log).agent, machine, newest_open(blocks), what_it_waits_for(state)),
     )
     place = {RUN: run.run_id, STATE_PATH: _path_of_state(run), FOLDER: project_key(run.root)}
-    fields = {**place, **dict(zip(DESCRIBED, values, strict=True))}
+    fields = {**place, **dict(zip(DESCRIBED, values, strict=True)), PURGED: "yes" if is_purge else None}
     lines = [f"{name}: {one_line(value, LONGEST.get(name, LONGEST_FIELD))}" for name, value in fields.items() if value]
     return "\n".join([run.run_id, "", *lines, ""])
 
@@ -189,7 +190,7 @@ def _is_older_and_tracked(run: Run, sent: Sent, state: dict[str, Any]) -> bool:
 def due_files(run: Run, sent: Sent, warn: Warn = lambda _: None) -> list[str]:
     """Return which of state and `metadata.json` are here as the remote does not have them.
 
-    A file that cannot be sent as it is here is a warning.
+    `warn` is called with why a file cannot be sent as it is here.
     """
     found = [STATE] if _is_state_due(run, sent, warn) else []
     is_seen = sent.here.metadata_file == shape_of(run.metadata_path)
@@ -200,9 +201,7 @@ def _is_metadata_changed(run: Run, here: SentState, warn: Warn) -> bool:
     """Return whether a `metadata.json` is neither the one that was exchanged nor the one in git's last commit."""
     digest = _digest_in(METADATA, run.metadata_path)
     if not digest and os.path.lexists(run.metadata_path):
-        warn(
-            f"{run.run_id}: its {METADATA} is not sent: it is not a JSON object of at most {LARGEST[METADATA] >> 20} MB"
-        )
+        warn(f"its {METADATA} is not sent: it is not a JSON object of at most {LARGEST[METADATA] >> 20} MB")
     if digest in ("", here.metadata):
         return False
     return not here.metadata or digest != digest_of_metadata(read_in_head(run, run.metadata_path) or b"")
@@ -222,7 +221,7 @@ def _is_state_due(run: Run, sent: Sent, warn: Warn) -> bool:
     except StateMissing:
         return False
     except LedgerError as error:
-        warn(f"{run.run_id}: its {STATE} is not sent: {getattr(error, 'reason', error.message)}")
+        warn(f"its {STATE} is not sent: {getattr(error, 'reason', error.message)}")
         return False
 
 

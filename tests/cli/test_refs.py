@@ -80,7 +80,7 @@ def test_the_list_at_the_remote_has_the_columns_of_the_one_here(one: CarriedClon
 )
 def test_no_secret_of_metadata_is_sent(one: CarriedClone, metadata: str, sent: bool) -> None:
     (one.state_path.parent / "metadata.json").write_text(metadata)
-    one.sync()
+    one.sync(code=int(not sent))
     names = one.origin.git("ls-tree", "--name-only", SENT + RUN).splitlines()
     assert ("metadata.json" in names) == sent
     content = one.origin.content("metadata.json") if sent else b""

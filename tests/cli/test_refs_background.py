@@ -30,7 +30,7 @@ ENDED = """
 import os, signal
 from faber_ledger.cli.entry import main
 from faber_ledger.cli.sync import carried
-carried.message_of = lambda *_: os.kill(os.getpid(), signal.SIGALRM)
+carried.message_of = lambda *_, **__: os.kill(os.getpid(), signal.SIGALRM)
 main()
 """
 IMPATIENT = """

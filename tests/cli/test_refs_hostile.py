@@ -130,7 +130,7 @@ def test_one_deep_state_does_not_stop_the_others(one: CarriedClone) -> None:
     one.add_run(SHOP)
     deep = json.dumps({**one.state, "updated_at": "2027-01-01T00:00:00Z"})[:-1]
     one.state_path.write_text(f'{deep}, "deep": {"[" * DEPTH}{"]" * DEPTH}}}')
-    assert f"{RUN}: its state.json is not sent: it is nested too deeply" in one.sync().stderr
+    assert f"{RUN}: its state.json is not sent: it is nested too deeply" in one.sync(code=1).stderr
     assert one.origin.has(one, SHOP)
 
 

@@ -74,8 +74,12 @@ def test_a_push_url_of_another_repository_is_said(one: CarriedClone) -> None:
     one.git("config", "remote.origin.url", str(other.root))
     one.sync()
     assert other.has(one)
-    said = one.faber("init", "--git-only", "--carry", "refs", "--no-auto-send").stderr
-    assert f"sends its ledgers to origin, that is to its push URL {other.root}, where" in said
+    one.git("config", "remote.origin.url", str(one.origin.root))
+    for name, value in (("remote.origin.pushurl", other.root), (f"url.{other.root}.pushInsteadOf", one.origin.root)):
+        one.git("config", "--unset-all", "remote.origin.pushurl")
+        one.git("config", name, str(value))
+        said = one.faber("init", "--git-only", "--carry", "refs", "--no-auto-send").stderr
+        assert f"sends its ledgers to origin, that is to its push URL {other.root}, where" in said
 
 
 def test_a_mended_repository_sends_again(one: CarriedClone) -> None:
