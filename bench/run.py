@@ -23,7 +23,7 @@ from refs import measure_refs
 from report import list_missed, write_instructions, write_table
 from results import digest_code, name_commit, write_part
 from server import measure_server
-from stage import DELIVERIES, Stage
+from stage import CONVERSATIONS, DELIVERIES, Stage
 from worst import measure_worst
 
 from faber_ledger.hooks.client_settings import hook_command
@@ -155,10 +155,11 @@ def list_hooks(stage: Stage) -> list[tuple[Row, Process, Process]]:
     start = stage.delivery("session-start")
     idle = process(stage.hook("session-start"), stage.elsewhere, start)
     guarded = process(["sh", "-c", hook_command("SessionStart")], stage.elsewhere, start)
+    goals = {**dict.fromkeys(DELIVERIES, 0.0), **{name: share for name, (_, share) in CONVERSATIONS.items()}}
     return [
         *[
-            (Row(f"`hook {name}`", "REF", GOAL_HOOK), process(stage.hook(name), stdin=stage.delivery(name)), ref)
-            for name in DELIVERIES
+            (Row(f"`hook {name}`", "REF", GOAL_HOOK + goal), process(stage.hook(name), stdin=stage.delivery(name)), ref)
+            for name, goal in goals.items()
         ],
         (Row("`hook session-start` where no run is active", "REF", None), idle, ref),
         (Row("the same, guarded as `init` writes it", "the bare command", None), guarded, idle),
@@ -168,11 +169,12 @@ def list_hooks(stage: Stage) -> list[tuple[Row, Process, Process]]:
 def check_hooks(stage: Stage) -> None:
     """Check that the hooks do their work: one that fails is fast, exits with 0 and prints nothing."""
     stage.restore()
-    for name in DELIVERIES:
+    for name in [*DELIVERIES, *CONVERSATIONS]:
         before = count_events(stage)
         hook = Process(stage.hook(name), stage.project, stage.environment, stage.delivery(name))
         packet = hook.output()
-        if count_events(stage) == before or (b"orchestration-protocol" in packet) != name.startswith("session-start"):
+        recorded, least = count_events(stage) - before, 2 if name in CONVERSATIONS else 1
+        if recorded < least or (b"orchestration-protocol" in packet) != name.startswith("session-start"):
             raise SystemExit(f"`hook {name}` did not do its work: see hooks.log")
 
 

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from conversation import write_conversation
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 RUN_ID = "bench-258-20260105-143022-a1b2c3"
 CLIENT = "c422f8d6-75ff-4d55-a402-dff1f0a6c68a"
@@ -24,6 +26,8 @@ DELIVERIES: dict[str, dict[str, object]] = {
     "post-compact (real summary)": {"hook_event_name": "PostCompact", "trigger": "auto", "compact_summary": SUMMARY},
     "session-end": {"hook_event_name": "SessionEnd", "reason": "other"},
 }
+# A pre-compact after which so many bytes of the client's conversation are new, and what reading them may cost, in REF.
+CONVERSATIONS = {"pre-compact (100 KB are new)": (100_000, 0.03), "pre-compact (5 MB are new)": (5_000_000, 0.25)}
 
 
 class Stage:
@@ -74,18 +78,20 @@ class Stage:
         state["artifacts"] = {"spec_path": "specs/WORK-00258-session-ledger.md"}
         (self.run / "state.json").write_text(json.dumps(state, indent=2) + "\n")
         for name, fields in DELIVERIES.items():
-            delivery = {
-                "session_id": CLIENT,
-                "transcript_path": str(self.folder / "transcript.jsonl"),
-                "cwd": str(self.project),
-                **fields,
-            }
-            self.delivery(name).write_text(json.dumps(delivery, separators=(",", ":")) + "\n")
+            self._deliver(name, self.folder / "missing" / f"{CLIENT}.jsonl", fields)
+        for name, (size, _) in CONVERSATIONS.items():
+            path = self.folder / name / f"{CLIENT}.jsonl"
+            write_conversation(path, size)
+            self._deliver(name, path, DELIVERIES["pre-compact"])
         for name in ("session-start", "session-end"):
             with self.delivery(name).open("rb") as stdin:
                 subprocess.check_output(self.hook(name), cwd=self.project, env=self.environment, stdin=stdin)
         shutil.copytree(self.run, self.folder / "run")
         shutil.copytree(self.private, self.folder / "private")
+
+    def _deliver(self, name: str, transcript: Path, fields: dict[str, object]) -> None:
+        delivery = {"session_id": CLIENT, "transcript_path": str(transcript), "cwd": str(self.project), **fields}
+        self.delivery(name).write_text(json.dumps(delivery, separators=(",", ":")) + "\n")
 
     @property
     def private(self) -> Path:

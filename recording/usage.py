@@ -40,10 +40,10 @@ TOTALS = 3  # of a conversation of Codex: input, cached input, output
 KNOWN, FIRST = 4, 16  # responses whose further lines may come later; among which they come then
 UNKNOWN, SYNTHETIC = "unknown", "<synthetic>"  # the client's own errors are responses of the latter
 USAGE, ASSISTANT = b'"usage":{', b'"type":"assistant"'
-USER, ID, MODEL = b'"type":"user"', b'"id":"msg_', b'"model":"'
+ID, MODEL = b'"id":"msg_', b'"model":"'
 PIECE = 1 << 17  # bytes that are read at once
 SECONDS_TO_RECORD = 0.2  # of a hook's time, which a slow disk leaves
-MARGIN, NEAR = 600, 200  # bytes before and after what is said in a line, mostly; the last of which have its type
+MARGIN = 600  # bytes before what is said in a line, mostly
 LONGEST_MODEL, LONGEST_PART = 60, 12
 MAKERS = ("claude-", "gpt-", "gemini-")
 
@@ -287,31 +287,39 @@ def _read_claude(pieces: Iterable[bytes], known: list[str]) -> tuple[list[Respon
 
     What was said is most of a line, and is not looked at: what counts is at its beginning and its end.
     """
-    ends: dict[bytes, tuple[bytes, bytes]] = {}  # by a response's id, its model and the end of its last line
     found: dict[str, Response] = {}
-    for line in (line for piece in pieces for line in piece.split(b"\n")):
-        if ASSISTANT in line[-NEAR:]:
-            head, tail = line[:MARGIN], line[-MARGIN:]
-            at, model, usage = head.find(ID), head.find(MODEL), tail.rfind(USAGE)
-            if at >= 0 and model >= 0 and usage >= 0:
-                ends[_quoted(head, at + len(ID))] = (_quoted(head, model + len(MODEL)), tail[usage:])
+    parts: dict[bytes, tuple[bytes, bytes]] = {}  # by a response's id, the beginning and the end of its last line
+    for piece in pieces:
+        at = piece.find(ASSISTANT)  # no text has it: in one, quotes are escaped
+        while at >= 0:
+            start, end = piece.rfind(b"\n", 0, at) + 1, piece.find(b"\n", at)
+            head, usage = piece[start : start + MARGIN], piece.rfind(USAGE, start, at)
+            named = head.find(ID)
+            if named >= 0 and usage >= 0:
+                named += len(ID)
+                parts[head[named : head.find(b'"', named)]] = head, piece[usage:end]
             else:
-                found |= _read_line(line)
-        elif USER not in line[:MARGIN] and (ASSISTANT in line[:MARGIN] or ASSISTANT in line[-MARGIN:]):
-            found |= _read_line(line)
-    for key, (name, rest) in ends.items():
-        text = '{"message":{' + rest.decode("utf-8", "replace")
-        try:
-            entry, stop = _decode(text, 0)
-        except ValueError:
-            continue
-        if stop == len(text) and (response := _response_of(entry, name.decode("utf-8", "replace"))) is not None:
-            found[key.decode("utf-8", "replace")] = response
+                found |= _read_line(piece[start:end])
+            at = piece.find(ASSISTANT, end)
+    entries = _parse_all([tail for _, tail in parts.values()])
+    for (name, (head, _)), entry in zip(parts.items(), entries, strict=True):
+        model = head.partition(MODEL)[2].partition(b'"')[0] or UNKNOWN.encode()
+        response = _response_of(entry, model.decode("utf-8", "replace"))
+        if response is not None:
+            found[name.decode("utf-8", "replace")] = response
     return _distinct({name: one for name, one in found.items() if one[1] != SYNTHETIC}, known)
 
 
-def _quoted(content: bytes, at: int) -> bytes:
-    return content[at : content.find(b'"', at)]
+def _parse_all(tails: list[bytes]) -> list[dict[str, Any]]:
+    """Return what the ends of lines say, each of an object from its usage on; empty for one that has another form."""
+    texts = ['{"message":{' + tail.decode("utf-8", "replace") for tail in tails]
+    try:
+        entries: list[dict[str, Any]] = loads("[" + ",".join(texts) + "]")  # all at once takes half the time
+        if len(entries) == len(texts) and all([type(entry) is dict for entry in entries]):
+            return entries
+    except (ValueError, RecursionError):
+        pass
+    return [_parse(text.encode()) for text in texts]
 
 
 def _read_line(line: bytes) -> dict[str, Response]:
