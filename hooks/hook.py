@@ -155,7 +155,10 @@ class Hook:
             if not counts_usage(self._settings()):
                 return
             transcript = self.call.transcript_to_count() or (self._seen.transcript if self._seen is not None else None)
-            if found := read_usage(self.call, transcript, log, state, self.at):
+            if transcript is None:
+                return
+            agent = self.call.agent or "claude"
+            if found := read_usage(self.call.client, agent, transcript, log, state, self.at):
                 arrival["usage"] = found
         except (Exception, OutOfTime) as error:  # noqa: BLE001 -- nothing else may be lost with it
             self.warn(f"tokens were not counted: {error!r}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from faber_ledger.ledger.errors import LedgerError, Locked
 from faber_ledger.ledger.file import BUSY_SECONDS, sqlite3
 from faber_ledger.projections.fold import open_sessions
@@ -40,11 +42,13 @@ def follow_client(
 
 
 def leave_run(root: str, seen: SeenClient, pid: str | None, at: float, warn: Warn, seconds: float) -> bool:
-    """End what a client has open on the run of its newest session until now, as inferred; what fails is a warning.
+    """End what a client has open on the run of its newest session until now, as inferred, and count what it cost.
 
-    Return False if the run was locked, so that it is tried again.
+    What fails is a warning. Return False if the run was locked, so that it is tried again.
     """
     from faber_ledger.recording.call import checkout_after, checkout_at_end  # only where a client moves
+    from faber_ledger.recording.usage import facts_of_usage, read_usage
+    from faber_ledger.runs.settings import Settings, counts_usage
 
     there, run_id = seen.root or root, seen.run_id or ""
     try:
@@ -70,6 +74,11 @@ def leave_run(root: str, seen: SeenClient, pid: str | None, at: float, warn: War
                     continue  # another client's, or another clone's
                 end = sessions.end_session(recording.view, caller, name, "abandoned")
                 facts += [end, *checkout_after(end, checkout)]
+                agent = start["event"].get("agent")
+            if facts and seen.transcript is not None and counts_usage(Settings(run, os.environ)):
+                log = recording.view.log
+                found = read_usage(seen.client, str(agent), seen.transcript, log, recording.state, at)
+                facts += facts_of_usage(found, log, seen.client)
             if facts:
                 recording.append(facts)
     except (LedgerError, OSError, sqlite3.Error) as error:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from faber_ledger.ledger.events import Draft, Recorded
     from faber_ledger.ledger.log import Log
-    from faber_ledger.recording.call import Call
 
     # A time to the second, the model, and tokens: not cached, cached, given.
     Response = tuple[str, str, int, int, int]
@@ -48,14 +47,16 @@ LONGEST_MODEL, LONGEST_PART = 60, 12
 MAKERS = ("claude-", "gpt-", "gemini-")
 
 
-def read_usage(call: Call, transcript: str | None, log: Log, state: dict[str, Any], at: float) -> list[dict[str, Any]]:
+def read_usage(
+    client: str | None, agent: str, transcript: str, log: Log, state: dict[str, Any], at: float
+) -> list[dict[str, Any]]:
     """Return events of what a client's responses on this run cost that no event has yet."""
-    if transcript is None or not call.client or not is_of_session(transcript, call.client):
+    if not client or not is_of_session(transcript, client):
         return []
-    course = _Course(log.course_of(call.client), state, at)
+    course = _Course(log.course_of(client), state, at)
     if course.newest is None:
         return []
-    read, responses = _read_files(transcript, course.marks, READERS.get(call.agent or "claude", _read_nothing))
+    read, responses = _read_files(transcript, course.marks, READERS.get(agent, _read_nothing))
     sums = _sum_up(sorted(responses), course)
     if not sums and any([not _is_small(marks) for marks in read.values()]):
         sums[course.newest, UNKNOWN, None] = [0] * len(USED)  # else the part would be read again and again
@@ -301,18 +302,18 @@ def _read_claude(pieces: Iterable[bytes], known: list[str]) -> tuple[list[Respon
             else:
                 found |= _read_line(piece[start:end])
             at = piece.find(ASSISTANT, end)
-    entries = _parse_all([tail for _, tail in parts.values()])
+    entries = _parse_all(parts)
     for (name, (head, _)), entry in zip(parts.items(), entries, strict=True):
         model = head.partition(MODEL)[2].partition(b'"')[0] or UNKNOWN.encode()
         response = _response_of(entry, model.decode("utf-8", "replace"))
         if response is not None:
             found[name.decode("utf-8", "replace")] = response
-    return _distinct({name: one for name, one in found.items() if one[1] != SYNTHETIC}, known)
+    return _distinct(found, known)
 
 
-def _parse_all(tails: list[bytes]) -> list[dict[str, Any]]:
+def _parse_all(parts: dict[bytes, tuple[bytes, bytes]]) -> list[dict[str, Any]]:
     """Return what the ends of lines say, each of an object from its usage on; empty for one that has another form."""
-    texts = ['{"message":{' + tail.decode("utf-8", "replace") for tail in tails]
+    texts = ['{"message":{' + tail.decode("utf-8", "replace") for _, tail in parts.values()]
     try:
         entries: list[dict[str, Any]] = loads("[" + ",".join(texts) + "]")  # all at once takes half the time
         if len(entries) == len(texts) and all([type(entry) is dict for entry in entries]):
@@ -334,7 +335,7 @@ def _read_line(line: bytes) -> dict[str, Response]:
 def _response_of(line: dict[str, Any], model: str) -> Response | None:
     message = line.get("message")
     usage = message.get("usage") if isinstance(message, dict) else None
-    if line.get("type") != "assistant" or not isinstance(usage, dict):
+    if line.get("type") != "assistant" or model == SYNTHETIC or not isinstance(usage, dict):
         return None
     fresh = _count(usage, "input_tokens") + _count(usage, "cache_creation_input_tokens")
     return _time_of(line), model, fresh, _count(usage, "cache_read_input_tokens"), _count(usage, "output_tokens")

@@ -70,6 +70,24 @@ def test_a_clone_that_has_lost_its_notes_counts_nothing_again(project: Project) 
     assert counted(project, "turns") == [(1,), (1,)]
 
 
+@pytest.mark.parametrize("by_delivery", [True, False])
+def test_what_a_run_that_is_left_cost_is_counted_at_once(project: Project, by_delivery: bool) -> None:
+    path = place_of(project, ME)
+    deliver(project, START, path)
+    project.age_log(60)
+    project.said("project")
+    append(path, response("msg_1", (10, 500, 40), after=-30))
+    in_client = {"CLAUDE_CODE_SESSION_ID": ME, "CLAUDE_PID": "4711"}
+    second = project.start_run("259", "--yes", **({} if by_delivery else in_client))
+    other = Project(project.root, second)
+    if by_delivery:
+        deliver(other, COMPACT, path)
+    assert counted(project) == [(MODEL, 10, 500, 40, 1)]
+    append(path, response("msg_2", (1, 1, 1), after=2))
+    deliver(other, END, path)
+    assert (counted(other), len(counted(project))) == ([(MODEL, 1, 1, 1, 1)], 1)
+
+
 def test_a_subagents_responses_count_with_its_sessions(project: Project) -> None:
     path = place_of(project, ME)
     deliver(project, START, path)
