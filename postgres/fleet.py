@@ -13,7 +13,7 @@ from faber_ledger.postgres.ask import NONE, ask
 from faber_ledger.postgres.project import owners_of_clones
 from faber_ledger.postgres.server import Server
 from faber_ledger.projections.fold import fold, newest_open, open_sessions, session_history
-from faber_ledger.projections.history import Agents, Compactions, machines_of, summarize_sessions
+from faber_ledger.projections.history import Agents, count_compactions, machines_of, summarize_sessions
 from faber_ledger.projections.usage import Usage
 
 PAGE = 100  # runs whose sessions are read together
@@ -95,7 +95,7 @@ def _decode(rows: Sequence[tuple[Any, ...]]) -> list[Recorded]:
 def _summarize(
     project: str, run_id: str, last: dict[str, str], events: Sequence[Recorded], state: dict[str, Any]
 ) -> tuple[dict[str, Any], Recorded | None]:
-    blocks, compactions = fold(events), Compactions()
+    blocks = fold(events)
     sessions = list(summarize_sessions(blocks, Agents(events)))
     machines = machines_of(sessions)
     starts = {event.get("session_id"): one for one in events if (event := dict(one["event"]))["type"] == STARTED}
@@ -112,7 +112,7 @@ def _summarize(
         "sessions": len(session_history(blocks)),
         "open_sessions": open_sessions(blocks),
         "abandoned": sum([session["end_reason"] == "abandoned" for session in sessions]),
-        "compactions": sum([compactions.is_new(dict(recorded["event"])) for recorded in events]),
+        "compactions": count_compactions(sessions),
         "last_event": last,
     }
     return run, starts.get(newest_open(blocks) or "".join([one["session_id"] for one in sessions[-1:]]))

@@ -99,6 +99,11 @@ def machines_of(sessions: Iterable[SessionSummary]) -> list[str]:
     return [name for name in names if isinstance(name, str) and name != REDACTED]
 
 
+def count_compactions(sessions: Iterable[SessionSummary]) -> int:
+    """Return how many sessions ended for a compaction."""
+    return sum([session["end_reason"] == "compaction" for session in sessions])
+
+
 def _started_at(entry: object) -> str:
     """Return when a session started: united clones have theirs one after the other."""
     return str(entry.get("started_at") or "") if isinstance(entry, dict) else ""

@@ -83,7 +83,7 @@ def tell_story(folder: str, server: PostgresServer) -> None:
     laptop.run("faber-ledger", "db", "admit", "shop_team", shown=slice(1))
     with watching(laptop) as watch:
         laptop.run("faber-ledger", "note", "add", DECISION)
-        laptop.complete("frame", "architect", current_phase="build")
+        laptop.work("frame", "architect", current_phase="build")
         for kind in ("compacting", "compact", "compacted"):
             laptop.deliver(kind)
 
@@ -117,7 +117,7 @@ def tell_story(folder: str, server: PostgresServer) -> None:
     desktop.run("faber-ledger", "run", "resume", run_id, "--yes", shown=slice(0, None))
     desktop.run("faber-ledger", "verify", run_id, shown=slice(1))
     desktop.deliver("resume")
-    desktop.complete("build", "evaluate", "release", current_phase="release", status="completed")
+    desktop.work("build", "evaluate", "release", current_phase="release", status="completed")
     desktop.deliver("exit")
     desktop.run("faber-ledger", "sync", shown=slice(1))
     reasons = [session["end_reason"] for session in desktop.state()["sessions"]["session_history"]]

@@ -140,12 +140,13 @@ def tell_story(folder: str, tell: Callable[[str], None]) -> tuple[Machine, Machi
     start = ("run", "start", "--work-id", "258", "--target", "CSV export", "--yes")  # the other run is active
     laptop.run("faber-ledger", *start, shown=slice(-4, None))
     run_id = laptop.state()["run_id"]
+    laptop.work(current_phase="frame")
     laptop.deliver("startup")
 
     tell("\n4. The agent works through Frame and Architect, and writes the specification")
     spec = "specs/SPEC-258-csv-export.md"
     laptop.write(spec, SPECIFICATION)
-    laptop.complete("frame", "architect", current_phase="build", artifacts={"spec_path": spec})
+    laptop.work("frame", "architect", current_phase="build", artifacts={"spec_path": spec})
     laptop.commit("Specify the CSV export")
     laptop.respond((21_480, 0, 1_930), (3_260, 21_480, 4_120), (6_750, 24_740, 2_870))
 
@@ -156,7 +157,7 @@ def tell_story(folder: str, tell: Callable[[str], None]) -> tuple[Machine, Machi
 
     tell("\n6. Build is done and pushed. Then the client is killed, and no SessionEnd hook is called")
     laptop.write("export.py", "def export(rows): ...\n")
-    laptop.complete("build", current_phase="evaluate")
+    laptop.work("build", current_phase="evaluate")
     laptop.commit("Build the CSV export")
     left_open = laptop.state()["sessions"]["current_session_id"].rpartition("-")[2]
     tell(f"   laptop  no hook ended the session: state.json still has {left_open} open")
@@ -168,7 +169,7 @@ def tell_story(folder: str, tell: Callable[[str], None]) -> tuple[Machine, Machi
 
     tell("\n8. Evaluate and Release are done there, and the user leaves the client")
     desktop.write("CHANGELOG.md", "- Reports can be exported as CSV.\n")
-    desktop.complete("evaluate", "release", status="completed")
+    desktop.work("evaluate", "release", status="completed")
     desktop.respond((18_340, 0, 1_240), (2_910, 18_340, 3_650))
     desktop.deliver("exit")
     desktop.commit("Release the CSV export")
@@ -182,7 +183,7 @@ def play_session(machine: Machine, work_id: str, target: str, conversation: str,
     silent.run("faber-ledger", "run", "start", "--work-id", work_id, "--target", target)
     silent.deliver("startup")
     silent.respond((14_620, 0, 2_310), (5_180, 14_620, 3_440))
-    machine.complete("frame", "architect", current_phase="build", **state)
+    machine.work("frame", "architect", current_phase="build", **state)
     silent.deliver("exit")
 
 
@@ -275,14 +276,15 @@ class Machine:
         self.run("git", "commit", "-m", message, shown=slice(1))
         self.run("git", "push", shown=slice(-1, None))
 
-    def complete(self, *phases: str, **others: object) -> None:
+    def work(self, *completed: str, **others: object) -> None:
         """Edit `state.json` as FABER does: mark phases as completed, and set other keys."""
         state = self.state()
-        state["phases"] |= {phase: {"status": "completed"} for phase in phases}
+        state["phases"] |= {phase: {"status": "completed"} for phase in completed}
         state |= others | {"updated_at": utc_text(now())}
         with open(self._state_path(), "w", encoding="utf-8", newline="\n") as file:
             file.write(json.dumps(state, ensure_ascii=False, indent=2) + "\n")
-        self.tell(f"   {self.name:<7} FABER writes into state.json: {' and '.join(phases)} completed")
+        done = f" {' and '.join(completed)} completed" if completed else ""
+        self.tell(f"   {self.name:<7} FABER writes into state.json:{done}")
         self._tell_output(", ".join([f"{name} = {json.dumps(value)}" for name, value in others.items()]))
 
     def state(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from faber_ledger.cli.ui.words import duration, plural, ran_seconds, tokens_show
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.encoding import HASH, ROW, compute_hash, decode_row
 from faber_ledger.ledger.verify import find_problems
-from faber_ledger.projections.history import agent_shown
+from faber_ledger.projections.history import agent_shown, count_compactions
 from faber_ledger.projections.timeline import build_timeline
 from faber_ledger.projections.usage import Usage
 from faber_ledger.runs.progress import branch_name, current_phase, current_step, phases_completed, text_of_value
@@ -95,6 +95,7 @@ def link_of(text: str | None) -> tuple[str, str | None]:
 def facts_of(state: dict[str, Any], view: RunView, *, has_money: bool = True) -> Iterator[tuple[str, str]]:
     """Yield what is known of a run, each fact with its name."""
     timeline, bars = view.timeline, view.timeline["bars"]
+    compactions = count_compactions([bar["session"] for bar in bars])
     facts = {
         "work item": text_of_value(state.get("work_id")) or timeline["work_id"],
         "target": text_of_value(state.get("target")),
@@ -107,7 +108,7 @@ def facts_of(state: dict[str, Any], view: RunView, *, has_money: bool = True) ->
         "branch": text_of_value(branch_name(state)),
         "pull request": pull_request(state),
         "sessions": f"{len(bars)} on {plural(len({bar['machine'] for bar in bars}), 'machine')}" if bars else None,
-        "compactions": str(len(timeline["compactions"])) if timeline["compactions"] else None,
+        "compactions": str(compactions) if compactions else None,
         "events": f"{timeline['events']:,}",
         "tokens": usage_line(view.usage, has_money=has_money),
     }

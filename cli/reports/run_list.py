@@ -19,7 +19,7 @@ from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.queries import summarize
 from faber_ledger.projections.fold import blocks_of, current_session, fold, newest_open, session_history
-from faber_ledger.projections.history import machines_of, summarize_sessions
+from faber_ledger.projections.history import count_compactions, machines_of, summarize_sessions
 from faber_ledger.projections.usage import Usage
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import known_writer
@@ -125,7 +125,7 @@ def read_facts(run: Run) -> RunFacts:
         "machine": next(reversed(machines_of(sessions)), None),
         "is_mine": start is not None and start["writer"] == known_writer(run.root),
         "sessions": len(session_history(blocks)),
-        "compactions": sum(session["end_reason"] == "compaction" for session in sessions),
+        "compactions": count_compactions(sessions),
         "open_session": current_session(blocks),
         "agent": log.agent if log else None,
         "events": log.events if log else 0,
