@@ -23,13 +23,15 @@ NEWEST: dict[str, Any] = dict.fromkeys(("run_id", "id", "type", "at", "writer", 
 OF_SESSIONS: dict[str, Any] = {
     name: COLUMNS[name] for name in ("seq", "id", "type", "version", "at", "writer", "session_id", "client", "payload")
 }
+OF_STATES: dict[str, Any] = {"run_id": str, "state": (dict, NONE), "pushed_by": str}
 OF_ID = 1 + [*OF_SESSIONS].index("id")  # after the run's id
 
 
 class Found(NamedTuple):
     """A run, what its newest state says, what it cost, and what began its open or newest session.
 
-    `login` is that of the clone that wrote it, `brought_by` the one that pushed it.
+    `login` is that of the clone that wrote it, `brought_by` the one that pushed it, and `state_by` the one that pushed
+    its state.
 
     The run is one across machines: its newest session's `machine` and `agent`, its state's `phase` and `status`, if
     known, and its `last_event`, the newest by the time at which it was recorded.
@@ -41,6 +43,7 @@ class Found(NamedTuple):
     start: Recorded | None
     login: str | None
     brought_by: str
+    state_by: str | None
 
 
 Newest: TypeAlias = tuple[str, str, dict[str, str]]  # a project, a run in it, and its newest event
@@ -62,7 +65,7 @@ def find_runs(server: Server, projects: Sequence[str]) -> Iterator[Found]:
 def _read_page(server: Server, page: Sequence[Newest], logins: dict[str, dict[str, str]]) -> Iterator[Found]:
     """Yield these runs, with their sessions and what their newest state says; `logins` are by project and clone."""
     found: dict[tuple[str, str], list[Recorded]] = {}
-    states: dict[tuple[str, str], dict[str, Any]] = {}
+    states: dict[tuple[str, str], tuple[dict[str, Any], str | None]] = {}
     bringers: dict[tuple[str, str, str], str] = {}  # by project, run and event
     for project in {project for project, _, _ in page}:
         asked: dict[str, Any] = {"project": project, "runs": [run_id for of, run_id, _ in page if of == project]}
@@ -71,14 +74,14 @@ def _read_page(server: Server, page: Sequence[Newest], logins: dict[str, dict[st
             bringers |= {(project, row[0], row[OF_ID]): row[-1] for row in rows}
             for run_id, of_run in groupby(rows, key=lambda row: row[0]):
                 found[project, run_id] = _decode([row[1:-1] for row in of_run])
-            for run_id, state in ask(connection, "newest_states", {"run_id": str, "state": (dict, NONE)}, **asked):
-                states[project, run_id] = state or {}
+            for run_id, state, login in ask(connection, "newest_states", OF_STATES, **asked):
+                states[project, run_id] = state or {}, login
     for project, run_id, last in page:
-        events, state = found.get((project, run_id), []), states.get((project, run_id), {})
+        events, (state, state_by) = found.get((project, run_id), []), states.get((project, run_id), ({}, None))
         run, start = _summarize(project, run_id, last, events, state)
         brought_by = last["pushed_by"] if start is None else bringers[project, run_id, start["id"]]
         usage = Usage(events)
-        yield Found(run, state, usage, start, logins[project].get((start or last)["writer"]), brought_by)
+        yield Found(run, state, usage, start, logins[project].get((start or last)["writer"]), brought_by, state_by)
 
 
 def _decode(rows: Sequence[tuple[Any, ...]]) -> list[Recorded]:

@@ -93,6 +93,7 @@ def describe_found(found: Found, filters: Filters, root: str, role: str) -> Row:
     about = {"who": found.login or run["machine"], "is_mine": is_mine, "last_heard_at": last["at"]}
     about["usage"] = usage_data(found.usage)
     about["brought_by"] = None if found.brought_by == found.login else found.brought_by
+    about["state_by"] = None if found.state_by in (found.login, found.brought_by) else found.state_by
     return describe({**run, **about}, found.state, filters, root, found.start, is_open=bool(run["open_sessions"]))
 
 

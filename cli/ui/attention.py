@@ -211,6 +211,9 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 def state_words(row: Row) -> str:
     """Return in which state a run is, as a table says it."""
+    says = f", says {row['state_by']}" if row.get("state_by") else ""
     if row["state"] == "waiting":
-        return f"waiting: {row['waits_for']}"
-    return "cancelled" if row["status"] == "cancelled" else row["activity"] or row["state"] or "-"
+        return f"waiting: {row['waits_for']}{says}"
+    if row["state"] in ("failed", "done"):
+        return ("cancelled" if row["status"] == "cancelled" else row["state"]) + says
+    return row["activity"] or row["state"] or "-"

@@ -94,7 +94,7 @@ def test_a_colleagues_state_that_is_not_seen_is_not_replaced(two: Two) -> None:
     two.of_ann.put_state({**two.of_ann.state, "current_phase": "build", "updated_at": "2026-01-05T15:00:00Z"})
     assert two.of_ann.faber("note", "add", "built").returncode == 0
     assert two.as_ann("sync").returncode == 0
-    two.of_ben.put_state({**two.of_ben.state, "current_phase": "frame", "updated_at": "2026-01-05T15:10:00Z"})
+    two.of_ben.put_state({**two.of_ben.state, "status": "failed", "updated_at": "2026-01-05T15:10:00Z"})
     done = two.as_ben("sync", "--push")
     assert "a colleague's that is not fetched" in done.stderr
     with two.team.database.connect() as connection:
@@ -102,6 +102,7 @@ def test_a_colleagues_state_that_is_not_seen_is_not_replaced(two: Two) -> None:
     assert json.loads(content)["current_phase"] == "build"
     done = two.as_ben("sync")
     assert (done.returncode, "state.json pushed" in done.stdout) == (0, True), done.stderr
+    assert f"failed, says {two.ben.role}\n" in two.as_ann("fleet").stdout  # whose own state the run's was
 
 
 def test_a_first_exchange_names_the_admins_and_stops_for_unknown_ones(two: Two) -> None:

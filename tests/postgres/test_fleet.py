@@ -120,6 +120,7 @@ def test_each_run_says_who_works_on_what(project: Project, database: Database, m
         "writers": ["5f" * 16],
         "is_mine": False,
         "brought_by": member.role,
+        "state_by": None,
         **UNKNOWN,
     }
     assert found["runs"] == [

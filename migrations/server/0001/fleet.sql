@@ -59,20 +59,21 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, faber_ledger,
   ) AS newest
 $$;
 
--- What tells about the sessions of runs, in the order of each run's log.
+-- What tells about the sessions of runs, in the order of each run's log; no event that is longer than any of a hook's.
 CREATE FUNCTION faber_ledger.session_events(of_project text, of_runs text[]) RETURNS SETOF faber_ledger.event
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
   SELECT event.* FROM faber_ledger.event
   WHERE faber_ledger.sees(of_project) AND project = of_project AND run_id = ANY (of_runs) AND type IN (
     'run_started', 'run_adopted', 'session_started', 'session_ended', 'compaction_completed', 'event_redacted',
     'usage_recorded'
-  )
+  ) AND octet_length(coalesce(payload, '')) <= 65536
   ORDER BY run_id, seq, id
 $$;
 
--- What the states of these runs say, for `fleet`.
-CREATE FUNCTION faber_ledger.newest_states(of_project text, of_runs text[]) RETURNS TABLE (run_id text, state jsonb)
+-- What the states of these runs say, for `fleet`, and who brought them.
+CREATE FUNCTION faber_ledger.newest_states(of_project text, of_runs text[])
+RETURNS TABLE (run_id text, state jsonb, pushed_by text)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
-  SELECT state.run_id, faber_ledger.state_at_a_glance(state.content) FROM faber_ledger.state
+  SELECT state.run_id, faber_ledger.state_at_a_glance(state.content), state.pushed_by FROM faber_ledger.state
   WHERE faber_ledger.sees(of_project) AND project = of_project AND state.run_id = ANY (of_runs)
 $$;
