@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
     # A time to the second, the model, and tokens: not cached, cached, given.
     Response = tuple[str, str, int, int, int]
+    Responses = dict[str, Response]  # by their ids
     # Takes the new lines of a file, in pieces, and what was noted of earlier ones; returns responses and a new note.
-    Reader = Callable[[Iterable[bytes], list[str]], tuple[list[Response], list[str]]]
+    Reader = Callable[[Iterable[bytes], list[str]], tuple[Responses, list[str]]]
 
 MOST_BYTES = 8 * 1024 * 1024  # of all files in one call: the next call reads on
 MOST_FILES = 500
@@ -44,6 +45,7 @@ PIECE = 1 << 17  # bytes that are read at once
 SECONDS_TO_RECORD = 0.2  # of a hook's time, which a slow disk leaves
 MARGIN = 600  # bytes before what is said in a line, mostly
 LONGEST_MODEL, LONGEST_PART = 60, 12
+COPIES = "agent-acompact-"
 MAKERS = ("claude-", "gpt-", "gemini-")
 
 
@@ -57,7 +59,7 @@ def read_usage(
     if course.newest is None:
         return []
     read, responses = _read_files(transcript, course.marks, READERS.get(agent, _read_nothing))
-    sums = _sum_up(sorted(responses), course)
+    sums = _sum_up(sorted(responses.values()), course)
     if not sums and any([not _is_small(marks) for marks in read.values()]):
         sums[course.newest, UNKNOWN, None] = [0] * len(USED)  # else the part would be read again and again
     events: list[dict[str, Any]] = []
@@ -166,9 +168,11 @@ class _Course:
             self.phase = None
 
 
-def _read_files(transcript: str, marks: dict[str, list[str]], reader: Reader) -> tuple[dict[str, str], list[Response]]:
+def _read_files(transcript: str, marks: dict[str, list[str]], reader: Reader) -> tuple[dict[str, str], Responses]:
     """Return from where to where each file was read, and the responses that are new in them."""
-    read, responses, left = {}, [], MOST_BYTES
+    read: dict[str, str] = {}
+    responses: Responses = {}
+    left = MOST_BYTES
     for path in _paths_of(transcript):
         name = sha256("/".join(path.split("/")[-2:]).encode("utf-8", "surrogatepass")).hexdigest()[:16]
         start, *known = marks.get(name, ["0"])
@@ -179,7 +183,7 @@ def _read_files(transcript: str, marks: dict[str, list[str]], reader: Reader) ->
             continue
         if lines.end == int(start):
             continue
-        responses += found
+        responses = found | responses
         read[name] = " ".join([start, str(lines.end), *known])
         left -= lines.end - int(start)
         if left <= 0 or len(read) >= MOST_FILES:
@@ -188,9 +192,13 @@ def _read_files(transcript: str, marks: dict[str, list[str]], reader: Reader) ->
 
 
 def _paths_of(transcript: str) -> list[str]:
-    """Return a client's file, and those of its subagents, which Claude Code has in a folder of the session's name."""
+    """Return a client's file, and those of its subagents, which Claude Code has in a folder of the session's name.
+
+    Those that summarize for a compaction begin with the whole conversation, whose responses count by the client's file.
+    """
     folder = os.path.join(os.path.splitext(transcript)[0], "subagents")
-    return [transcript, *[os.path.join(folder, name) for name in sorted(names_in(folder)) if name.endswith(".jsonl")]]
+    names = [name for name in sorted(names_in(folder)) if name.endswith(".jsonl") and not name.startswith(COPIES)]
+    return [transcript, *[os.path.join(folder, name) for name in names]]
 
 
 class _NewLines:
@@ -257,8 +265,8 @@ def _time_of(entry: dict[str, Any]) -> str:
     return when[:LONGEST_TIME] if len(when) >= LONGEST_TIME else ""
 
 
-def _distinct(found: dict[str, Response], known: list[str]) -> tuple[list[Response], list[str]]:
-    """Return the responses, by their ids, that were not known before, and hashes of the last ids.
+def _distinct(found: Responses, known: list[str]) -> tuple[Responses, list[str]]:
+    """Return the responses that were not known before, and hashes of the last ids.
 
     Only the first of them can have been read in part before.
     """
@@ -266,7 +274,7 @@ def _distinct(found: dict[str, Response], known: list[str]) -> tuple[list[Respon
     for name in names[:FIRST] if known else ():
         if _id_of(name) in known:
             del found[name]
-    return [one for one in found.values() if one[0]], [*known, *map(_id_of, names[-KNOWN:])][-KNOWN:]
+    return {name: one for name, one in found.items() if one[0]}, [*known, *map(_id_of, names[-KNOWN:])][-KNOWN:]
 
 
 def _id_of(name: str) -> str:
@@ -283,7 +291,7 @@ def _lines_with(pieces: Iterable[bytes], words: bytes) -> Iterator[bytes]:
             at = piece.find(words, end)
 
 
-def _read_claude(pieces: Iterable[bytes], known: list[str]) -> tuple[list[Response], list[str]]:
+def _read_claude(pieces: Iterable[bytes], known: list[str]) -> tuple[Responses, list[str]]:
     """Claude Code: several lines have parts of one response, and the last one all of its tokens.
 
     What was said is most of a line, and is not looked at: what counts is at its beginning and its end.
@@ -341,14 +349,14 @@ def _response_of(line: dict[str, Any], model: str) -> Response | None:
     return _time_of(line), model, fresh, _count(usage, "cache_read_input_tokens"), _count(usage, "output_tokens")
 
 
-def _read_codex(pieces: Iterable[bytes], known: list[str]) -> tuple[list[Response], list[str]]:
+def _read_codex(pieces: Iterable[bytes], known: list[str]) -> tuple[Responses, list[str]]:
     """Codex: after a response a line has the totals of the conversation, and an earlier line names the model.
 
     A total that has fallen has begun again.
     """
     *noted, model = known if len(known) == TOTALS + 1 else ["0"] * TOTALS + [UNKNOWN]
     total = [int(number) for number in noted if number.isdecimal()]
-    found: list[Response] = []
+    found: Responses = {}
     for line in (line for piece in pieces for line in piece.split(b"\n")):
         head = line[:MARGIN]
         if b'"type":"turn_context"' in head:
@@ -361,11 +369,12 @@ def _read_codex(pieces: Iterable[bytes], known: list[str]) -> tuple[list[Respons
             taken, cached, given = [new - old for new, old in zip(now, before, strict=True)]
             if usage and taken + given > 0:
                 total = now
-                found.append((_time_of(entry), model, max(taken - cached, 0), max(cached, 0), max(given, 0)))
-    return [response for response in found if response[0]], [*map(str, total), model]
+                tokens = (max(taken - cached, 0), max(cached, 0), max(given, 0))
+                found[str(len(found))] = (_time_of(entry), model, *tokens)
+    return {name: one for name, one in found.items() if one[0]}, [*map(str, total), model]
 
 
-def _read_copilot(pieces: Iterable[bytes], known: list[str]) -> tuple[list[Response], list[str]]:
+def _read_copilot(pieces: Iterable[bytes], known: list[str]) -> tuple[Responses, list[str]]:
     """Copilot: each response has a line for its tokens alone."""
     found: dict[str, Response] = {}
     for line in _lines_with(pieces, b'"type":"session.usage_record"'):
@@ -378,7 +387,7 @@ def _read_copilot(pieces: Iterable[bytes], known: list[str]) -> tuple[list[Respo
     return _distinct(found, known)
 
 
-def _read_gemini(pieces: Iterable[bytes], known: list[str]) -> tuple[list[Response], list[str]]:
+def _read_gemini(pieces: Iterable[bytes], known: list[str]) -> tuple[Responses, list[str]]:
     """Gemini: a line has a message with its tokens, and may come again; `$set` has earlier messages."""
     found: dict[str, Response] = {}
     for line in _lines_with(pieces, b'"tokens":{'):
@@ -392,8 +401,8 @@ def _read_gemini(pieces: Iterable[bytes], known: list[str]) -> tuple[list[Respon
     return _distinct(found, known)
 
 
-def _read_nothing(_: Iterable[bytes], known: list[str]) -> tuple[list[Response], list[str]]:
-    return [], known
+def _read_nothing(_: Iterable[bytes], known: list[str]) -> tuple[Responses, list[str]]:
+    return {}, known
 
 
 READERS: dict[str, Reader] = {

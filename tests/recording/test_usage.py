@@ -104,6 +104,19 @@ def test_a_subagents_responses_count_with_its_sessions(project: Project) -> None
     assert sorted(counted(project)) == [("claude-haiku-4-5", 2, 4, 6, 2), (MODEL, 10, 500, 40, 1)]
 
 
+def test_a_response_that_several_files_have_counts_once(project: Project) -> None:
+    path = place_of(project, ME)
+    deliver(project, START, path)
+    folder = path.with_suffix("") / "subagents"
+    folder.mkdir(parents=True)
+    for file in (path, folder / "agent-a1.jsonl", folder / "agent-a2.jsonl"):
+        append(file, response("msg_1", (10, 500, 40)))
+    deliver(project, PRE, path)
+    append(folder / "agent-acompact-1.jsonl", response("msg_1", (10, 500, 40)))  # which summarizes what was said
+    deliver(project, END, path)
+    assert counted(project) == [(MODEL, 10, 500, 40, 1)]
+
+
 def test_what_came_before_the_session_is_not_the_runs(project: Project) -> None:
     """As where a client is resumed, or a fork begins with a copy of the conversation."""
     path = place_of(project, ME)
