@@ -15,6 +15,7 @@ from faber_ledger.cli.ui.output_file import output_file
 from faber_ledger.cli.ui.progress import progress
 from faber_ledger.cli.ui.which_run import choose_run, run_argument, run_with_ledger
 from faber_ledger.cli.ui.words import events_shown, plural
+from faber_ledger.ledger.command_errors import ServerUnavailable
 from faber_ledger.ledger.errors import LedgerError, UnionConflict
 from faber_ledger.ledger.gate import lines_left_out
 from faber_ledger.ledger.importing import Staged, line_of, raise_problems
@@ -110,14 +111,23 @@ def _send(run: Run, endpoint: str, *, follow: bool, with_texts: bool) -> None:
     otlp = _load_otlp()
     sender = otlp.Sender(endpoint, otlp.repository_of(run.root))
     sent: set[str] = set()
-    left = 0
+    left, said = 0, ""
     with suppress(KeyboardInterrupt) if follow else nullcontext():
         while True:
             version = _version_of(run)
             trace = _read_trace(run, with_texts=with_texts)
             left = sum([one.is_open for one in trace.spans])
             ended = [one for one in trace.spans if not one.is_open and one.span_id not in sent]
-            sender.send(trace._replace(spans=ended))
+            try:
+                sender.send(trace._replace(spans=ended))
+            except ServerUnavailable as error:
+                if not sent or not follow:
+                    raise
+                if error.message != said:
+                    warn(f"{error.message}: it is tried again")
+                said = error.message
+                time.sleep(LOOK_SECONDS)
+                continue
             sent.update([one.span_id for one in ended])
             if ended:
                 say(f"{plural(len(ended), 'span')} of {run.run_id} sent")

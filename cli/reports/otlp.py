@@ -10,8 +10,10 @@ from urllib.parse import urlsplit
 
 import requests
 from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import DecodeError
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExportResult
@@ -32,7 +34,7 @@ PATH = "/v1/traces"
 MOST_AT_ONCE = 500  # spans in a request
 # URLs of a remote; a password with a slash would be a part of the path, in which nothing may follow an @.
 WEB = re.compile(r"((?:https?|ssh|git)://)(?:[^/?#]*@)?([^@/?#]+(?:/[^@?#]*)?)(?:[?#][^@]*)?\Z")
-SCP = re.compile(r"\A(?:[^@:/]*@)?([^@:/]+:[^@:]+)\Z")
+SCP = re.compile(r"\A(?:[^@:/]*@)?([^@:/]+):/?([^@:]+)\Z")
 IDS = ("traceId", "spanId", "parentSpanId")
 
 
@@ -41,9 +43,13 @@ class Sender:
 
     def __init__(self, endpoint: str, repository: str | None) -> None:
         """Take the endpoint's URL, with or without `/v1/traces`, and the repository's; raises UsageFailed."""
+        complaints = _Complaints()
+        logging.getLogger("opentelemetry").addHandler(complaints)  # which show headers; our errors say what went wrong
         self._address, self._repository, self._session = address_of(endpoint), repository, _Session()
         self._exporter = OTLPSpanExporter(self._address, session=self._session)
-        logging.getLogger("opentelemetry").addHandler(logging.NullHandler())  # our error says what went wrong
+        if complaints.count:
+            message = "a variable of OpenTelemetry's has another form than it wants"
+            raise UsageFailed(message, hint="OTEL_EXPORTER_OTLP_HEADERS is NAME=VALUE,NAME=VALUE")
 
     def send(self, trace: Trace) -> None:
         """Send the spans, the last one alone and after all others; raises ServerUnavailable, ServerRefused."""
@@ -57,28 +63,54 @@ class Sender:
         if not spans:
             return
         is_sent, code = self._exporter.export(spans) is SpanExportResult.SUCCESS, self._session.code
-        if is_sent and code < 300:  # the exporter takes a redirect for an answer, and does not follow it
+        refused = _refused_spans(self._session.answer)
+        if (
+            is_sent and code < 300 and not refused
+        ):  # the exporter takes a redirect for an answer, and does not follow it
             return
         why = f"HTTP status {code}" if code else self._session.error
-        message = f"{escape(self._address.partition('?')[0])} did not take the spans: {why}"
-        hint = "check the endpoint, and what its server wants in OTEL_EXPORTER_OTLP_HEADERS; run the command again"
-        raise (ServerRefused if 300 <= code < 500 else ServerUnavailable)(message, hint=hint)
+        message = f"{escape(self._address.partition('?')[0])} did not take {refused or 'the spans: ' + why}"
+        hint = f"check the endpoint{KEY_HINT if code in (401, 403) else ''}; run the command again"
+        raise (ServerRefused if refused or 300 <= code < 500 else ServerUnavailable)(message, hint=hint)
+
+
+KEY_HINT = ", and what its server wants in OTEL_EXPORTER_OTLP_HEADERS"
+
+
+def _refused_spans(answer: bytes) -> str | None:
+    """Return how many spans an answer of success refuses, and why; None if it refuses none."""
+    try:
+        partial = ExportTraceServiceResponse.FromString(answer).partial_success
+    except DecodeError:
+        return None
+    count = partial.rejected_spans
+    return f"{count} of the spans: {escape(partial.error_message) or 'it does not say why'}" if count else None
+
+
+class _Complaints(logging.Handler):
+    """Counts what the exporter complains of, and prints nothing."""
+
+    count = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Count one."""
+        self.count += 1
 
 
 class _Session(requests.Session):
-    """Remembers how the last request ended: the answer's code, or 0 and the name of the error."""
+    """Remembers how the last request ended: the answer and its code, or 0 and the name of the error."""
 
-    code, error = 0, ""
+    code, error, answer = 0, "", b""
 
     def request(self, *arguments: Any, **named: Any) -> requests.Response:
         """Make a request."""
-        self.code = 0
+        self.code, self.answer = 0, b""
         try:
             answer = super().request(*arguments, **named)
         except requests.RequestException as error:
             self.error = type(error).__name__
             raise
-        self.code = answer.status_code
+        self.code, self.answer = answer.status_code, answer.content
         return answer
 
 
@@ -102,7 +134,8 @@ def repository_of(root: str) -> str | None:
     """Return the URL of the project's remote without user, password and query; None for a path, or if it is unclear."""
     url = GitQuery(["config", "--get", "remote.origin.url"], root).answer() or ""
     found = WEB.match(url)
-    return f"{found[1]}{found[2]}" if found else next(iter(SCP.findall(url)), None)
+    short = SCP.match(url)
+    return f"{found[1]}{found[2]}" if found else f"ssh://{short[1]}/{short[2]}" if short else None
 
 
 def to_spans(trace: Trace, repository: str | None) -> list[ReadableSpan]:

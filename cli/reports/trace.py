@@ -181,6 +181,7 @@ class _Spans:
         name = one["session_id"]
         machine, start = self.noted.machines.get(name), self._time(bar["start"])
         is_unended = bar["is_open"] or one["end_reason"] == ABANDONED  # nothing said when it ended
+        is_open = bar["is_open"] or (is_unended and not self.is_over)  # it may go on
         end = self.noted.heard.get(name, start) if is_unended else self._time(bar["end"])
         attributes: Attributes = {
             "gen_ai.operation.name": "invoke_agent",
@@ -200,9 +201,9 @@ class _Spans:
             machine,
             start,
             max(start, end),
-            _without_null(attributes, status="open" if bar["is_open"] else one["end_reason"], is_open=bar["is_open"]),
+            _without_null(attributes, status="open" if bar["is_open"] else one["end_reason"], is_open=is_open),
             self.noted.events.pop(name, []),
-            bar["is_open"],
+            is_open,
         )
 
     def _usage(self, session: str) -> Attributes:
@@ -232,6 +233,12 @@ class _Spans:
                 else:
                     stays.append(_Stay(name, stretch["start"], stretch["end"], stretch["row"], place))
             before = now
+        phase = text_of(self.state, "current_phase")
+        if phase and self.status != "completed" and phase not in {stay.name for stay in stays}:  # no event tells of it
+            latest = self.timeline["last"] or (0.0, 0)
+            start = max([stay.end for stay in stays], default=self.timeline["first"] or latest)
+            before, self.noted.phase = {phase: len(stays)}, phase
+            stays.append(_Stay(phase, start, latest, 1, 0))
         last = {stay.name: number for number, stay in enumerate(stays)}
         current = before.get(str(self.noted.phase))
         return [self._phase(stay, number == last[stay.name], number == current) for number, stay in enumerate(stays)]

@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from google.protobuf.json_format import Parse
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTracePartialSuccess,
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
 from support.command import COMMAND
 from support.forged_events import forge_event
 from support.otlp_receiver import SECONDS, Receiver, spans_of, values_of
@@ -161,6 +165,13 @@ def test_a_failed_run_is_an_error(project: Project, receiver: Receiver) -> None:
     assert values_of(spans[-1].attributes)["error.type"] == "_OTHER"
 
 
+def test_the_phase_in_which_a_run_failed_has_a_span(project: Project) -> None:
+    phases = {"frame": {"status": "completed"}, "architect": {"status": "completed"}, "build": {"status": "failed"}}
+    project.change_state(status="failed", current_phase="release", phases=phases | {"release": {"status": "failed"}})
+    spans = {span["name"]: span.get("status", {}).get("code", UNSET) for span in json_spans(project)}
+    assert (spans["phase build"], spans["phase release"]) == (ERROR, ERROR)
+
+
 def test_what_otlp_cannot_hold_stops_no_export(project: Project, receiver: Receiver) -> None:
     finish(project)
     payload = json.dumps({"artifact_id": "\ud800", "trigger": "manual", "source": "x", "size_bytes": 10**30})
@@ -211,6 +222,29 @@ def test_who_follows_gets_each_span_when_it_has_ended(project: Project, receiver
         assert follower.wait(SECONDS) == 0
 
 
+def test_who_follows_waits_for_an_endpoint_that_was_there(project: Project) -> None:
+    project.deliver(ENDED, client=CLIENT)
+    with Receiver() as first, following(project, first) as follower:
+        assert names_of(first.next()) == ["invoke_agent claude"]
+        first.server.shutdown()
+        first.server.server_close()
+        project.change_state(status="completed")
+        assert follower.stderr is not None
+        assert any("it is tried again" in line for line in follower.stderr)
+        with Receiver(port=first.server.server_port) as second:
+            assert names_of(second.next() + second.next()) == ["phase build", "invoke_workflow fractary-faber:default"]
+            assert follower.wait(SECONDS) == 0
+
+
+def test_an_abandoned_session_may_go_on_until_the_run_is_over(project: Project, receiver: Receiver) -> None:
+    project.deliver(STARTED, client="another")
+    assert [event["reason"] for event in project.of_type("session_ended")] == ["abandoned"]
+    assert sent(project, receiver) == []
+    project.deliver(ENDED, client="another")
+    project.change_state(status="completed")
+    assert names_of(sent(project, receiver)).count("invoke_agent claude") == 2
+
+
 def test_an_interrupt_ends_the_following_well(project: Project, receiver: Receiver) -> None:
     project.deliver(ENDED, client=CLIENT)
     with following(project, receiver) as follower:
@@ -257,7 +291,7 @@ def test_no_endpoint_of_the_environment_gets_anything(project: Project, receiver
     ("url", "shown"),
     [
         ("https://ann:pass@host.example:8443/shop.git?token=1", "https://host.example:8443/shop.git"),
-        ("git@host.example:team/shop.git", "host.example:team/shop.git"),
+        ("git@host.example:team/shop.git", "ssh://host.example/team/shop.git"),
         ("https://ann:pa/ss@host.example/shop", None),
         ("/home/ann/shop.git", None),
     ],
@@ -274,6 +308,23 @@ def test_a_redirect_is_not_followed(project: Project, receiver: Receiver) -> Non
     with Receiver(307, location=receiver.address) as leading:
         said = project.said("export", "--otlp", leading.address, code=14)
     assert f"error: {leading.address}/v1/traces did not take the spans: HTTP status 307\n" in said
+    assert receiver.all() == []
+
+
+def test_spans_that_an_answer_refuses_are_not_sent(project: Project) -> None:
+    finish(project)
+    refusal = ExportTracePartialSuccess(rejected_spans=2, error_message="quota\x1b")
+    answer = ExportTraceServiceResponse(partial_success=refusal).SerializeToString()
+    with Receiver(answer=answer) as refusing:
+        said = project.said("export", "--otlp", refusing.address, code=14)
+    assert "did not take 2 of the spans: quota\\x1b\n" in said
+
+
+def test_a_header_of_another_form_is_refused_and_not_shown(project: Project, receiver: Receiver) -> None:
+    finish(project)
+    headers = {"OTEL_EXPORTER_OTLP_HEADERS": f"authorization: Bearer {SECRET}"}
+    said = project.said("export", "--otlp", receiver.address, code=2, env=headers)
+    assert ("OTEL_EXPORTER_OTLP_HEADERS is NAME=VALUE" in said, SECRET in said) == (True, False)
     assert receiver.all() == []
 
 

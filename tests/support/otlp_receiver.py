@@ -18,8 +18,8 @@ SECONDS = 30
 class Receiver:
     """A server on loopback; use it with `with`."""
 
-    def __init__(self, code: int = 200, **headers: str) -> None:
-        """Answer each request with a code and headers."""
+    def __init__(self, code: int = 200, answer: bytes = b"", port: int = 0, **headers: str) -> None:
+        """Answer each request with a code, content and headers; without a port a free one is taken."""
         self.requests: queue.Queue[tuple[str, ExportTraceServiceRequest]] = queue.Queue()
         receiver = self
 
@@ -28,14 +28,15 @@ class Receiver:
                 content = self.rfile.read(int(self.headers["content-length"]))
                 receiver.requests.put((self.path, ExportTraceServiceRequest.FromString(content)))
                 self.send_response(code)
-                for name, value in {"content-length": "0", **headers}.items():
+                for name, value in {"content-length": str(len(answer)), **headers}.items():
                     self.send_header(name, value)
                 self.end_headers()
+                self.wfile.write(answer)
 
             def log_message(self, *arguments: Any) -> None:
                 """Print nothing."""
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self.address = f"http://127.0.0.1:{self.server.server_port}"
 
     def __enter__(self) -> Receiver:
