@@ -248,7 +248,7 @@ def _ask_for_refs(root: str) -> str | None:
     remote = agreement.remote_to_offer(root)
     if remote is None:
         return None
-    say(agreement.WHO_READS.format(remote=remote))
+    say(agreement.WHO_READS.format(there=agreement.where_it_pushes(root, remote)))
     if click.confirm(agreement.SEND.format(remote=remote), default=False, err=True):
         return REFS
     return TREE if meant_carry(root) is None else None

@@ -275,6 +275,7 @@ def _hook_lines(run: Run, found: Found) -> Iterator[str]:
     over = ["Cannot read state file", "No active workflow found"]  # this command has read it
     over += [] if list_waiting(run) else ["not recorded"]
     over += ["state.json was not written"] if found.agrees else []
+    over += [" is not sent: "] if found.unsent is None else []
     with suppress(FileRefused):  # doctor says why
         log = [message for _, seconds, message in read_hook_log(run.root) if seconds >= began]
         said = [message for message in dict.fromkeys(log) if not any([words in message for words in over])]

@@ -29,9 +29,9 @@ from faber_ledger.runs.publish import assume_carry, carries_refs, meant_carry, p
 from faber_ledger.runs.run import REFS, TREE, Run, clone_folder, common_directory
 
 WHO_READS = (
-    "A run's ledger can travel in a git ref of its own at {remote}: each session's end is sent then, also after a"
-    " merge, and no file of faber-ledger is in your commits. Everybody who can read {remote} can then read what is"
-    " recorded: sessions, what was loaded, notes and summaries, with known secrets masked."
+    "A run's ledger can be sent in a git ref of its own to {there}: at each session's end, also after a merge, and no"
+    " file of faber-ledger is in your commits. Everybody who can read that repository can then read what is recorded:"
+    " sessions, what was loaded, notes and summaries, with known secrets masked."
 )
 SEND = "Send the ledgers of this clone to {remote}, and fetch them from there?"
 
@@ -199,7 +199,11 @@ def _agree(root: str, plan: CarryPlan) -> str:
     settings = read_settings(root)
     consent.url = digest_of_url(settings, plan.remote)
     consent.save(durable=True)
-    name = plan.remote or ""
+    return where_it_pushes(root, plan.remote or "")
+
+
+def where_it_pushes(root: str, name: str) -> str:
+    """Return the name of a remote, with its push URLs if they are others."""
     urls, pushed = [
         git("remote", "get-url", "--all", *more, "--", name, at=root).decode("utf-8", "replace").splitlines()
         for more in ((), ("--push",))

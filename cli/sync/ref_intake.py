@@ -170,7 +170,8 @@ def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], remote: str, warn:
             if time_of(theirs) > time_of(ours):
                 warn(f"{run.run_id}: the state at {remote} is newer ({words}) than the one here, which git tracks")
         elif _is_set_back(run, sent, sent.here.base):
-            return _merge_state(run, sent, "", ours, theirs, warn)
+            common = run_git("merge-base", sent.here.base, sent.commit, at=run.root).stdout.decode().strip()
+            return _merge_state(run, sent, common, ours, theirs, warn)
         elif not _is_unchanged(run, sent, STATE, found, sent.here.digest):
             return _merge_state(run, sent, sent.here.base, ours, theirs, warn)
         elif not run.is_kept:

@@ -462,6 +462,7 @@ UNSENT = {
 def test_a_file_that_cannot_be_sent_is_said(one: CarriedClone, name: str) -> None:
     file, content, why = UNSENT[name]
     before = one.origin.content(file) if file == "state.json" else None
+    was = one.state_path.read_bytes()
     one.faber("note", "sent")
     (one.state_path.parent / file).write_text(content)
     for _ in range(2):  # as long as it is so
@@ -470,6 +471,12 @@ def test_a_file_that_cannot_be_sent_is_said(one: CarriedClone, name: str) -> Non
         assert f"; its {file} is not sent: {why}" in one.faber("status").stdout
     assert one.origin.ids(RUN) == one.log_of(RUN)
     assert before is None or one.origin.content(file) == before
+    if name == "long":
+        one.start_line("told")
+        assert "A hook said: " in one.faber("status").stdout
+        one.state_path.write_bytes(was)
+        one.sync()
+        assert "A hook said: " not in one.faber("status").stdout
 
 
 @pytest.mark.parametrize("changes", [False, True])
@@ -541,6 +548,21 @@ def test_what_a_restored_ref_lacks_was_not_removed(one: CarriedClone, way: str) 
     for state in (at_origin(one), two.state):
         assert (state["k"], state["phases"]["build"]["status"]) == ("new", "completed")
     assert json.loads((two.state_path.parent / "metadata.json").read_text()) == {"plan_id": "new"}
+
+
+def test_a_change_is_kept_where_another_follows_a_ref_that_was_set_back(one: CarriedClone) -> None:
+    one.change(k="old")
+    one.sync()
+    two = bring(one)
+    before = one.origin.heads()[RUN]
+    two.change(k="new", updated_at=LATER)
+    two.sync()
+    one.origin.git("update-ref", SENT + RUN, before)
+    one.change(other="kept", updated_at=LATEST)
+    for clone in (one, two, one):
+        clone.sync()
+    for state in (at_origin(one), one.state, two.state):
+        assert (state["k"], state["other"]) == ("new", "kept")
 
 
 def test_a_lock_that_a_killed_git_left_is_named(one: CarriedClone) -> None:
