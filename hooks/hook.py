@@ -427,4 +427,4 @@ class Start(Hook):
             return ""
         from faber_ledger.runs.copies import not_taken_up
 
-        return not_taken_up(self.run)
+        return not_taken_up(self.run, is_sent=carries_refs(self.run.root))

@@ -85,15 +85,17 @@ def _ledgers_to_merge(run: Run, tip: str, deadline: float | None = None) -> tupl
     return base, here, before, there
 
 
-def not_taken_up(run: Run) -> str:
-    """Return the sentences that say whose run it was last, where this clone has not taken it up."""
+def not_taken_up(run: Run, *, is_sent: bool) -> str:
+    """Return the sentences that say whose run it was last, where this clone has not taken it up.
+
+    `is_sent` says whether what happens is sent all the same, in git refs.
+    """
     from faber_ledger.files.text import one_line
-    from faber_ledger.runs.publish import carries_refs
 
     files = [run.shown(path) for path in run.tracked_paths]
     author = GitQuery(["--literal-pathspecs", "log", "-1", "--format=%an", "--", *files], run.root).answer()
     said = f"This run was last committed by {one_line(author, 80)}. " if author else ""
-    until = "." if carries_refs(run.root) else ": until then what happens is recorded below the git directory alone."
+    until = "." if is_sent else ": until then what happens is recorded below the git directory alone."
     return f"{said}To go on with it here, run `faber-ledger run resume {run.run_id}` before you change files{until}"
 
 

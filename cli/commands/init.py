@@ -133,7 +133,7 @@ def init(dry_run: bool, as_json: bool, **given: Any) -> None:
     notes += said
     notes += _make(root, changes, config, travel, is_project=is_project, dry_run=dry_run)
     notes += [git_says] if git_says else []
-    notes += [] if dry_run else _list_findings(root)
+    notes += [] if dry_run or options.mcp else _list_findings(root)
     committed = [*(hooks if scope == "project" else []), *shared]
     commit = [] if dry_run else tracking.names_to_commit(committed, root)
     data = report(changes, root, dry_run=dry_run) | {

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from faber_ledger.cli.doctor.patient import Finding, Patient
 from faber_ledger.cli.setup.agents import list_agents, list_unreviewed
 from faber_ledger.cli.setup.hooks import describe_both, describe_idle
+from faber_ledger.cli.setup.mcp_servers import has_server
 from faber_ledger.cli.ui.changes import display_path
 from faber_ledger.cli.ui.words import plural
 from faber_ledger.files.json_text import JsonText
@@ -75,7 +76,7 @@ def _find_mistakes(one: Handler) -> Iterator[tuple[str, str]]:
 def check_installed(patient: Patient) -> Iterator[Finding]:
     """Look for events for which a client started here runs no hook, of its settings or of a plugin.
 
-    It may not be used here where another agent has hooks.
+    It may not be used here where another agent has hooks, or an agent has our server.
     """
     left, plugins = client_plugins.list_unanswered(patient.root), client_plugins.list_plugins(patient.root)
     if not left:
@@ -88,7 +89,7 @@ def check_installed(patient: Patient) -> Iterator[Finding]:
     if len(left) == len(HOOKS) and plugins:
         idle, do = describe_idle(patient.root, plugins[0])
         what, hint = f"{idle}, and the settings have no hooks", f"{do}; or, to have hooks in the settings, {hint}"
-    is_used = plugins or len(left) < len(HOOKS) or not list_agents(patient.root)
+    is_used = plugins or len(left) < len(HOOKS) or not (list_agents(patient.root) or has_server(patient.root))
     what += ": what the client does is not recorded"
     yield Finding("warning", what, hint) if is_used else Finding("note", what, f"if you use it here, {hint}")
 

@@ -6,6 +6,7 @@ One call at a time: a tool holds up the event loop, as a command holds up a shel
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
@@ -37,6 +38,7 @@ RECORDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_wor
 
 Client: TypeAlias = Context[Any, Any]
 Run: TypeAlias = Annotated[str | None, Field(description="The run's id; without one, the active run.")]
+OneRun: TypeAlias = Annotated[str | None, Field(description="A run's id; without one, all runs that are here.")]
 Yes: TypeAlias = Annotated[bool, Field(description="Take over from another active run; ask the user before.")]
 
 
@@ -64,7 +66,7 @@ class Tools:
         """Call this when the packet is not enough to go on: everything that is known of a run."""
         return self._run(client, ["reconstitute", *[f"--only={part}" for part in only], *last_word(run)])
 
-    async def search(self, client: Client, text: str, run: Run = None) -> str:
+    async def search(self, client: Client, text: str, run: OneRun = None) -> str:
         """Call this when you are asked what was decided, noted or tried before, in this run or any other."""
         return self._run(client, ["search", *([f"--run-id={run}"] if run else []), "--", text])
 
@@ -84,17 +86,14 @@ class Tools:
         """Call this when the user goes on with earlier work: a run, or the newest run of a work item."""
         return self._begin(client, ["resume", *([f"--work-id={work_id}"] if work_id else [])], *last_word(run), yes=yes)
 
-    def end(self) -> None:
+    def end(self, reason: str) -> None:
         """End the client's session; what fails is printed on standard error."""
-        run_command(click.Command("end", callback=self.session.end), [])
+        run_command(click.Command("end", callback=lambda: self.session.end(reason)), [])
 
     def _begin(self, client: Client, words: list[str], *run: str, yes: bool) -> str:
-        """Run a command that makes a run active, and return what it prints, or raise ToolError, in the tools' words."""
-        try:
-            answer = self._run(client, ["run", *words, *(["--yes"] if yes else []), *run], self.session.note_use)
-        except ToolError as error:
-            raise ToolError(use_tool_words(str(error))) from error
-        return use_tool_words(answer)
+        """Run a command that makes a run active, and return what it prints."""
+        answer = self._run(client, ["run", *words, *(["--yes"] if yes else []), *run], self.session.note_use)
+        return answer.replace("run `faber-ledger session-load`", "call `context`")
 
     def _run(self, client: Client, words: list[str], prepare: Callable[[], None] = lambda: None) -> str:
         """Run a command after `prepare`, and return what it prints, cut to `LONGEST`; raises ToolError if it fails."""
@@ -124,18 +123,24 @@ class Tools:
         with redirect_stdout(printed), redirect_stderr(errors):
             code = run_command(click.Command("tool", callback=call), [])
         if code:
-            raise ToolError(cut_middle(errors.getvalue(), LONGEST))
+            raise ToolError(cut_middle(use_tool_words(errors.getvalue()), LONGEST))
         return printed.getvalue()
 
 
-TOOL_WORDS = {"--yes": "`yes: true`", "run `faber-ledger session-load`": "call `context`"}
+# How an error names what an agent does by a tool.
+TOOL_WORDS = {
+    "`faber-ledger run start --work-id ID`": "`run_start`",
+    "`faber-ledger run resume RUN`": "`run_resume`",
+    "--yes": "`yes: true`",
+    "--work-id": "`work_id`",
+    "--run-id": "`run`",
+}
+SHELL_WORDS = re.compile("|".join(rf"(?<![\w-]){re.escape(words)}(?![\w-])" for words in TOOL_WORDS))
 
 
 def use_tool_words(text: str) -> str:
-    """Return what a command prints with the tools' words for what its reader does next."""
-    for shell, tool in TOOL_WORDS.items():
-        text = text.replace(shell, tool)
-    return text
+    """Return an error of a command with the tools' words for what its reader does next."""
+    return SHELL_WORDS.sub(lambda found: TOOL_WORDS[found[0]], text)
 
 
 def last_word(run: str | None) -> list[str]:
@@ -158,14 +163,18 @@ def serve(app: click.Command) -> None:
 async def _serve(server: MCPServer[Any], tools: Tools) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_end_at_signal, tools)
-        await server.run_stdio_async()
-        tools.end()
+        try:
+            await server.run_stdio_async()
+        except* BrokenPipeError:  # the client has ended before it read all answers
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nor does it read what is buffered
+        tools.end("input_closed")
         tasks.cancel_scope.cancel()
 
 
 async def _end_at_signal(tools: Tools) -> None:
     """End the session at an interrupt, between two calls; the thread that waits for input cannot be interrupted."""
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async for _ in signals:
-            tools.end()
+    wanted = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+    with anyio.open_signal_receiver(*wanted) as signals:
+        async for received in signals:
+            tools.end(received.name.lower())
             os._exit(0)

@@ -45,6 +45,7 @@ class AgentSession:
         self._own = f"{OWN}{os.urandom(8).hex()}"
         self._agent = ""
         self._is_used = False
+        self._opened: set[str] = set()  # the runs on which this process has opened a session
 
     def become_client(self, name: str, version: str) -> None:
         """Set this process's variables as the client `name` sets them for a command in its shell."""
@@ -63,11 +64,15 @@ class AgentSession:
             os.environ["CLAUDE_PID"] = pid
 
     def ensure_open(self) -> None:
-        """Open a session on the active run unless one is open; what is recorded next belongs to it."""
+        """Open a session on the active run unless one is open; what is recorded next belongs to it.
+
+        One that another client's start has ended as abandoned is not opened again: the two would end each other's.
+        """
         root = find_root(os.getcwd())
         self.note_use()
-        if self._find_open(root) is None:
-            self._deliver(Hook, root, _choose_active(root), "SessionStart", source="mcp")
+        if self._find_open(root) is None and (run := _choose_active(root)).run_id not in self._opened:
+            self._deliver(Hook, root, run, "SessionStart", source="mcp")
+            self._opened.add(run.run_id)
 
     def note_use(self) -> None:
         """Note that this process's own client is about to have a session, which it ends."""
@@ -83,19 +88,20 @@ class AgentSession:
         self.note_use()
         if is_open is None:
             packet = self._deliver(Start, root, run, "SessionStart", source="mcp")
+            self._opened.add(run.run_id)
         else:
             packet = self._deliver(_Again, root, run, "SessionStart", open=session_of(is_open) or "")
         if packet is None:
             raise LedgerError(f"{run.run_id} is finished and has no context", hint="start or resume a run")
         return packet
 
-    def end(self) -> None:
+    def end(self, reason: str) -> None:
         """End the session that this process has opened, if it has opened one."""
         if not self._is_used:
             return
         os.environ |= {"CLAUDE_CODE_SESSION_ID": self._own, "CLAUDE_PID": str(os.getpid())}
         root = find_root(os.getcwd())
-        self._deliver(Hook, root, None, "SessionEnd", reason="input_closed")
+        self._deliver(Hook, root, None, "SessionEnd", reason=reason)
 
     def _find_open(self, root: str) -> Recorded | None:
         """Return the start of this client's open session on the active run: its own, or the one of its hooks."""

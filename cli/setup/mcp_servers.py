@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import tomllib
+from contextlib import suppress
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from faber_ledger.cli.ui.changes import display_path
@@ -15,6 +17,7 @@ from faber_ledger.hooks.client_settings import PROGRAM, keep_found
 from faber_ledger.ledger.command_errors import SettingsInvalid
 from faber_ledger.ledger.disk import folder_around
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.postgres.address import missing_extra
 
 MEMBER = "mcpServers"
 EMPTY = "{}\n"
@@ -55,7 +58,19 @@ def add_server(root: str, scope: str, agent: str) -> tuple[list[FileChange], lis
         raise _invalid(path, root, str(error)) from error
     cheaper = f"hooks cost the agent no call, and are cheaper: `faber-ledger {HOOKS[agent]}`" if agent in HOOKS else ""
     then = "start a new session of the agent, and let it use the server faber-ledger"
-    return [FileChange(path, before, after.encode())], [then, *([cheaper] if cheaper else [])]
+    lacking = missing_extra("the MCP server", "mcp") if find_spec("mcp") is None else None
+    notes = [f"{lacking.message}: {lacking.hint}"] if lacking is not None else []
+    return [FileChange(path, before, after.encode())], [*notes, then, *([cheaper] if cheaper else [])]
+
+
+def has_server(root: str) -> bool:
+    """Return whether an agent's file, in the project or the home, names our server."""
+    for agent in SERVER_FILES:
+        for scope in ("project", "user"):
+            with suppress(LedgerError, OSError):
+                if PROGRAM.encode() in (read_file(_path_of(root, scope, agent)) or b""):
+                    return True
+    return False
 
 
 def remove_servers(root: str, scope: str, planned: list[FileChange]) -> list[FileChange]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,6 +48,12 @@ def test_the_agents_file_has_the_server_and_goes_with_uninstall(project: Project
     assert path.read_bytes() == before
     project.said("uninstall")
     assert not path.exists()
+
+
+def test_where_an_agent_has_the_server_hooks_are_not_missing(project: Project) -> None:
+    assert re.search("^warning .*no hook is installed", project.faber("doctor").stdout, re.MULTILINE)
+    assert "faber-ledger-hook" not in project.faber("init", "--mcp", "cursor").stderr  # it is not on this PATH
+    assert re.search("^note .*no hook is installed", project.faber("doctor").stdout, re.MULTILINE)
 
 
 @pytest.mark.parametrize("agent", FILES)

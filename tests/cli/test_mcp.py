@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,7 @@ class Server:
     """The server's process, to which a test writes what it likes."""
 
     def __init__(self, project: Project) -> None:
-        self.process = subprocess.Popen(
+        self.process: Any = subprocess.Popen(
             [COMMAND, "mcp"],
             cwd=project.root,
             env=project.environment(),
@@ -58,13 +59,11 @@ class Server:
         self.send("notifications/initialized")
 
     def send(self, method: str, number: int | None = None, **params: Any) -> None:
-        assert self.process.stdin is not None
         message = {"jsonrpc": "2.0", "method": method, "params": params} | ({"id": number} if number else {})
         self.process.stdin.write(json.dumps(message) + "\n")
         self.process.stdin.flush()
 
     def answer(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
         found: dict[str, Any] = json.loads(self.process.stdout.readline())
         return found
 
@@ -78,7 +77,10 @@ def server(project: Project) -> Iterator[Server]:
     made = Server(project)
     yield made
     made.process.kill()
-    made.process.communicate()
+    made.process.wait()
+    for stream in (made.process.stdin, made.process.stdout, made.process.stderr):
+        with suppress(BrokenPipeError):
+            stream.close()
 
 
 def test_the_tools_say_when_to_call_them_and_which_only_read(project: Project) -> None:
@@ -229,7 +231,9 @@ def test_standard_output_carries_nothing_but_the_protocol(project: Project, serv
     assert (session["agent"], session["agent_version"], session["end_reason"]) == ("an-editor", "1.0", "normal")
 
 
-@pytest.mark.parametrize(("number", "reason"), [(signal.SIGTERM, "normal"), (signal.SIGKILL, "abandoned")])
+@pytest.mark.parametrize(
+    ("number", "reason"), [(signal.SIGTERM, "normal"), (signal.SIGHUP, "normal"), (signal.SIGKILL, "abandoned")]
+)
 def test_a_signal_ends_the_session_and_a_kill_leaves_it(
     project: Project, server: Server, number: signal.Signals, reason: str
 ) -> None:
@@ -238,6 +242,29 @@ def test_a_signal_ends_the_session_and_a_kill_leaves_it(
     server.process.wait(timeout=30)
     project.deliver("SessionStart.startup.print")
     assert [one["end_reason"] for one in sessions(project)] == [reason, None]
+
+
+def test_a_client_that_dies_before_it_reads_its_answers_ends_its_session(project: Project, server: Server) -> None:
+    server.call("context")
+    server.process.stdout.close()
+    for number in range(5):
+        server.send("tools/call", 3 + number, name="note", arguments={"text": f"in flight {number}"})
+    server.process.stdin.close()
+    assert (server.process.wait(timeout=30), server.process.stderr.read()) == (0, "")
+    assert [one["end_reason"] for one in sessions(project)] == ["normal"]
+
+
+def test_two_servers_of_one_agent_open_a_session_each(project: Project, server: Server) -> None:
+    server.call("context")
+    agent_in(project, "an-editor").ask(CONTEXT, lambda: server.call("note", text="of the first"), NOTE)
+    server.call("note", text="of the first again")
+    server.process.communicate(timeout=30)
+    assert [one["end_reason"] for one in sessions(project)] == ["normal", "normal"]
+
+
+def test_words_of_a_target_are_not_the_commands(project: Project) -> None:
+    (started,) = agent_in(project).ask(("run_start", {"target": "Add --yes to deploy", "yes": True}))
+    assert f"Workflow started: {project.active_path.read_text().strip()}\n" in started.text
 
 
 def test_without_a_run_the_agent_is_told_what_to_do(project: Project) -> None:
