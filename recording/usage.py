@@ -292,31 +292,36 @@ def _lines_with(pieces: Iterable[bytes], words: bytes) -> Iterator[bytes]:
 
 
 def _read_claude(pieces: Iterable[bytes], known: list[str]) -> tuple[Responses, list[str]]:
-    """Claude Code: several lines have parts of one response, and the last one all of its tokens.
+    """Claude Code: several lines have parts of one response, and the last one all of its tokens."""
+    found: Responses = {}
+    for piece in pieces:
+        found |= _read_piece(piece)
+    return _distinct(found, known)
+
+
+def _read_piece(piece: bytes) -> Responses:
+    """Return the responses of whole lines of Claude Code's.
 
     What was said is most of a line, and is not looked at: what counts is at its beginning and its end.
     """
-    found: dict[str, Response] = {}
+    found: Responses = {}
     parts: dict[bytes, tuple[bytes, bytes]] = {}  # by a response's id, the beginning and the end of its last line
-    for piece in pieces:
-        at = piece.find(ASSISTANT)  # no text has it: in one, quotes are escaped
-        while at >= 0:
-            start, end = piece.rfind(b"\n", 0, at) + 1, piece.find(b"\n", at)
-            head, usage = piece[start : start + MARGIN], piece.rfind(USAGE, start, at)
-            named = head.find(ID)
-            if named >= 0 and usage >= 0:
-                named += len(ID)
-                parts[head[named : head.find(b'"', named)]] = head, piece[usage:end]
-            else:
-                found |= _read_line(piece[start:end])
-            at = piece.find(ASSISTANT, end)
-    entries = _parse_all(parts)
-    for (name, (head, _)), entry in zip(parts.items(), entries, strict=True):
+    at = piece.find(ASSISTANT)  # no text has it: in one, quotes are escaped
+    while at >= 0:
+        start, end = piece.rfind(b"\n", 0, at) + 1, piece.find(b"\n", at)
+        named, usage = piece.find(ID, start, min(start + MARGIN, at)), piece.rfind(USAGE, start, at)
+        if named >= 0 and usage >= 0:
+            name = piece[named + len(ID) : piece.find(b'"', named + len(ID))]
+            parts[name] = piece[start : named + MARGIN], piece[usage:end]
+        else:
+            found |= _read_line(piece[start:end])
+        at = piece.find(ASSISTANT, end)
+    for (name, (head, _)), entry in zip(parts.items(), _parse_all(parts), strict=True):
         model = head.partition(MODEL)[2].partition(b'"')[0] or UNKNOWN.encode()
         response = _response_of(entry, model.decode("utf-8", "replace"))
         if response is not None:
             found[name.decode("utf-8", "replace")] = response
-    return _distinct(found, known)
+    return found
 
 
 def _parse_all(parts: dict[bytes, tuple[bytes, bytes]]) -> list[dict[str, Any]]:
