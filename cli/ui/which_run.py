@@ -186,15 +186,20 @@ def named_run(root: str, text: str | None, work_id: str | None) -> str | None:
     if text is not None:
         warn(f"note: --work-id {work_id} is not used, since the run is named: {text}")
         return text
-    runs = runs_of_work(root, work_id)
+    chosen, *others = [run.run_id for run in runs_of_work_here(root, work_id)]
+    if others:
+        warn(f"note: {chosen} is meant; the work item {work_id} also has {', '.join(others)}")
+    return chosen
+
+
+def runs_of_work_here(root: str, work_id: str) -> list[Run]:
+    """Return the runs of a work item that this clone has, as `runs_of_work` orders them; raises RunNotFound."""
+    runs = [run for run, _ in runs_of_work(root, work_id)]
     if not runs:
         hint = f"`faber-ledger run resume --work-id {quote_word(work_id)}` fetches one that the remote has"
         hint = hint if sender_of(root) is not None else _hint_to_list(root)
         raise RunNotFound(f"no run here has the work item {work_id}", hint=hint)
-    chosen, *others = [run.run_id for run, _ in runs]
-    if others:
-        warn(f"note: {chosen} is meant; the work item {work_id} also has {', '.join(others)}")
-    return chosen
+    return runs
 
 
 def _ask_for_run(runs: list[tuple[Run, dict[str, Any]]]) -> Run:

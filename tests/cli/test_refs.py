@@ -381,6 +381,9 @@ def test_a_run_that_is_only_at_the_remote_comes_by_name(one: CarriedClone) -> No
     assert (two.root / ".fractary/runs/shop-2/state.json").exists()
     said = [two.call(str(COMMAND), "run", "resume", "shop-1").stdout for _ in range(2)]
     assert ["already completed" in text and "it was fetched" in text for text in said] == [True, False]
+    two.call(str(COMMAND), "note", "noted here", "--run-id", "shop-2")
+    found = two.call(str(COMMAND), "search", "noted")  # with hits, too
+    assert ("hit" in found.stdout, "only this clone's runs were searched" in found.stderr) == (True, True)
     two.origin.root.rename(two.root.parent / "away.git")
     two.sync("shop-1", code=13)
 
