@@ -388,6 +388,19 @@ def test_a_run_that_is_only_at_the_remote_comes_by_name(one: CarriedClone) -> No
     two.sync("shop-1", code=13)
 
 
+def test_a_run_of_which_only_fabers_files_are_committed_is_fetched_whole(one: CarriedClone) -> None:
+    for run_id in ("shop-1", "shop-2"):
+        one.add_run(run_id)
+    one.sync()
+    two = one.second("two")
+    for run_id in ("shop-1", "shop-2"):
+        (events := two.root / ".fractary/runs" / run_id / "events").mkdir(parents=True)
+        (events / "001-test_run.json").write_text("{}")
+    assert two.sync("shop-1").stdout == "shop-1: all of it fetched from origin\n"
+    assert "unreadable" not in two.call(str(COMMAND), "run", "list").stdout
+    assert (two.root / ".fractary/runs/shop-1/state.json").exists()
+
+
 def test_a_work_items_remote_run_is_found_beside_a_finished_one(one: CarriedClone) -> None:
     one.add_run("shop-1")
     one.sync()
