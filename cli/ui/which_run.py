@@ -37,7 +37,9 @@ def run_with_ledger(text: str | None) -> Run:
     run = choose_run(root, text)
     if lacks_ledger(run):
         if not os.path.lexists(run.state_path):
-            raise RunNotFound(f"the run {run.run_id} has neither a ledger nor a state", hint=_hint_to_list(root))
+            raise RunNotFound(
+                f"the run {run.run_id} has neither a ledger nor a state", hint=hint_to_list(root, run.run_id)
+            )
         raise RunNotFound(
             f"the run {run.run_id} has no ledger yet",
             hint=f"its first event creates one: run `faber-ledger session-load --run-id {run.run_id}`",
@@ -197,7 +199,7 @@ def runs_of_work_here(root: str, work_id: str) -> list[Run]:
     runs = [run for run, _ in runs_of_work(root, work_id)]
     if not runs:
         hint = f"`faber-ledger run resume --work-id {quote_word(work_id)}` fetches one that the remote has"
-        hint = hint if sender_of(root) is not None else _hint_to_list(root)
+        hint = hint if sender_of(root) is not None else hint_to_list(root)
         raise RunNotFound(f"no run here has the work item {work_id}", hint=hint)
     return runs
 
@@ -235,7 +237,7 @@ def match_run(root: str, text: str) -> Run:
     if run.has_files() and not is_plan:
         return run
     try:
-        return run_here(root, pick_run_id(text, known, _hint_to_list(root)))
+        return run_here(root, pick_run_id(text, known, hint_to_list(root, text)))
     except RunNotFound as error:
         if any([is_of_work(state, text) for _, state in with_states(runs_here(root))]):
             error.hint = f"{text} is a work item: give it as --work-id {text}"
@@ -263,7 +265,10 @@ def pick_run_id(text: str, known: Sequence[str], hint: str) -> str:
     raise RunNotFound(f"there is no run {text}{similar}", hint=hint)
 
 
-def _hint_to_list(root: str) -> str:
+def hint_to_list(root: str, missing: str = "") -> str:
+    """Return which command shows the runs, or fetches the one that is missing here, if a remote may have it."""
+    if missing and sender_of(root) is not None:
+        return hint_to_ask(root, missing)
     if not run_ids_here(root):
         return no_runs_text(root)
     elsewhere = f"; {hint_to_ask(root)}" if carries_refs(root) else ""
@@ -308,7 +313,7 @@ def _scan(root: str, active: ActiveRun, say: Say) -> Run:
     runs = [(run, state) for run, state in found if state.get("status") in progress.ACTIVE]
     if not runs:
         message = "no run is active here" + (f": {active.problem}" if active.problem else "")
-        raise NoActiveRun(message, hint=hint_without_runs(root) or _hint_to_list(root))
+        raise NoActiveRun(message, hint=hint_without_runs(root) or hint_to_list(root))
     if active.problem:
         warn(f"note: {active.problem}")
     if len(runs) > 1:

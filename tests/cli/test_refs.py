@@ -371,7 +371,9 @@ def test_a_run_that_is_only_at_the_remote_comes_by_name(one: CarriedClone) -> No
     assert two.sync().stdout.startswith("no run is here: `faber-ledger run list --remote` lists those there")
     assert "only this clone's runs were searched" in two.call(str(COMMAND), "search", "cache").stderr
     for words in (["replay", "shop-2"], ["reconstitute", "shop-2"], ["search", "cache", "--run-id", "shop-2"]):
-        assert "`faber-ledger run list --remote`" in two.call(str(COMMAND), *words).stderr
+        said = two.call(str(COMMAND), *words).stderr
+        assert "`faber-ledger run resume shop-2` fetches it, if origin has it" in said
+        assert "run list --remote" not in said
     assert "`faber-ledger run resume --work-id 7` fetches one" in two.call(str(COMMAND), "log", "--work-id", "7").stderr
     assert "7 is a work item: give it as --work-id 7" in two.call(str(COMMAND), "run", "resume", "7").stderr
     two.sync("shop-3", code=10)
@@ -409,6 +411,34 @@ def test_a_work_items_remote_run_is_found_beside_a_finished_one(one: CarriedClon
     done = two.call(str(COMMAND), "run", "resume", "--work-id", "7")
     assert f"note: shop-1 is meant; the work item 7 also has {RUN}\n" in done.stderr
     assert (two.root / ".fractary/runs/shop-1/state.json").exists()
+
+
+def test_a_sync_says_that_the_remote_has_more_runs(one: CarriedClone) -> None:
+    one.add_run("shop-1")
+    one.add_run("shop-2")
+    assert "more run" not in one.sync().stdout
+    two = one.second("two")
+    shutil.rmtree(two.root / ".fractary/runs")
+    two.sync("shop-1")
+    assert two.sync().stdout.endswith("origin has 2 more runs: `faber-ledger run list --remote`\n")
+    assert "more run" not in two.sync("shop-1").stdout
+
+
+def test_fleet_without_a_server_names_the_list_of_the_remote(one: CarriedClone) -> None:
+    done = one.call(str(COMMAND), "fleet")
+    assert (done.returncode, "hint: `faber-ledger run list --remote` lists" in done.stderr) == (2, True)
+
+
+def test_the_run_that_a_fetched_one_puts_aside_is_named(one: CarriedClone) -> None:
+    one.add_run("shop-1", branch="feature/7")
+    one.sync()
+    two = one.second("two")
+    shutil.rmtree(two.root / ".fractary/runs/shop-1", ignore_errors=True)
+    two.faber("run", "resume", RUN, "--yes")
+    two.change(status="failed", branch="feature/6")
+    two.git("switch", "--quiet", "--create", "feature/7")
+    done = two.call(str(COMMAND), "run", "resume", "shop-1")
+    assert f"ℹ Active until now: {RUN} (failed), on another branch\n✓ Workflow resumed: shop-1\n" in done.stdout
 
 
 def test_status_says_what_is_on_the_way(one: CarriedClone) -> None:

@@ -107,7 +107,10 @@ def test_a_work_item_has_all_its_runs_searched(project: Project) -> None:
     add_run(project, "second", STATE, {**NOTE, "text": "the gateway moved"}, hour=2)
     add_run(project, "other", {**STATE, "work_id": "7"}, {**NOTE, "text": "no gateway"}, hour=3)
     done = project.faber("search", "--work-id", "258", "gateway", "--json")
-    assert (done.stderr, [one["run_id"] for one in json.loads(done.stdout)["data"]["runs"]]) == ("", ["second", "newer"])
+    assert (done.stderr, [one["run_id"] for one in json.loads(done.stdout)["data"]["runs"]]) == (
+        "",
+        ["second", "newer"],
+    )
     assert project.faber("search", "--work-id", "9", "gateway").returncode == 10
 
 
