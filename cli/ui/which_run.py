@@ -144,8 +144,11 @@ work_id_option = click.option(
 _run_names: dict[str, Any] = {"metavar": "RUN", "shell_complete": complete_runs}
 
 
-def _names_run(*parameters: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Return a decorator that adds the ways to name a run to a command, which gets `run`, None if none is named."""
+def _names_run(*parameters: Callable[[Command], Command], is_quiet: bool = False) -> Callable[[Command], Command]:
+    """Return a decorator that adds the ways to name a run to a command, which gets `run`, None if none is named.
+
+    If it `is_quiet`, the other runs of a work item are not named.
+    """
 
     def decorate(command: Command) -> Command:
         @functools.wraps(command)
@@ -156,7 +159,7 @@ def _names_run(*parameters: Callable[[Command], Command]) -> Callable[[Command],
                 raise click.UsageError("--run-id must not be empty")
             named = run if run_id is None else run_id
             if work_id is not None:
-                named = named_run(find_root(os.getcwd()), named, work_id)
+                named = named_run(find_root(os.getcwd()), named, work_id, is_quiet=is_quiet)
             return command(run=named, **others)
 
         decorated: Command = call_command
@@ -168,18 +171,20 @@ def _names_run(*parameters: Callable[[Command], Command]) -> Callable[[Command],
     return decorate
 
 
-run_argument = _names_run(
+_run_id_and_argument = (
     click.option("--run-id", help="The same as RUN.", **_run_names),
     click.argument("run", required=False, metavar="[RUN]", shell_complete=complete_runs),
 )
+run_argument = _names_run(*_run_id_and_argument)
+quiet_run_argument = _names_run(*_run_id_and_argument, is_quiet=True)
 run_option = _names_run(click.option("--run-id", "--run", "run", help="Which run is meant.", **_run_names))
 
 
-def named_run(root: str, text: str | None, work_id: str | None) -> str | None:
+def named_run(root: str, text: str | None, work_id: str | None, *, is_quiet: bool = False) -> str | None:
     """Return the run that a command names, by its id or else by its work item; None if it names none.
 
-    Of several runs of a work item it is the newest at work, else the newest; the others are named. Raises RunNotFound
-    for a work item without a run.
+    Of several runs of a work item it is the newest at work, else the newest; the others are named, unless it
+    `is_quiet`. Raises RunNotFound for a work item without a run.
     """
     if work_id is None:
         return text
@@ -189,7 +194,7 @@ def named_run(root: str, text: str | None, work_id: str | None) -> str | None:
         warn(f"note: --work-id {work_id} is not used, since the run is named: {text}")
         return text
     chosen, *others = [run.run_id for run in runs_of_work_here(root, work_id)]
-    if others:
+    if others and not is_quiet:
         warn(f"note: {chosen} is meant; the work item {work_id} also has {', '.join(others)}")
     return chosen
 

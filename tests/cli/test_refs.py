@@ -371,9 +371,9 @@ def test_a_run_that_is_only_at_the_remote_comes_by_name(one: CarriedClone) -> No
     assert two.sync().stdout.startswith("no run is here: `faber-ledger run list --remote` lists those there")
     assert "only this clone's runs were searched" in two.call(str(COMMAND), "search", "cache").stderr
     for words in (["replay", "shop-2"], ["reconstitute", "shop-2"], ["search", "cache", "--run-id", "shop-2"]):
-        said = two.call(str(COMMAND), *words).stderr
-        assert "`faber-ledger run resume shop-2` fetches it, if origin has it" in said
-        assert "run list --remote" not in said
+        errors = two.call(str(COMMAND), *words).stderr
+        assert "`faber-ledger run resume shop-2` fetches it, if origin has it" in errors
+        assert "run list --remote" not in errors
     assert "`faber-ledger run resume --work-id 7` fetches one" in two.call(str(COMMAND), "log", "--work-id", "7").stderr
     assert "7 is a work item: give it as --work-id 7" in two.call(str(COMMAND), "run", "resume", "7").stderr
     two.sync("shop-3", code=10)
@@ -448,6 +448,19 @@ def test_status_says_what_is_on_the_way(one: CarriedClone) -> None:
     with lock_sending(str(one.root)):
         assert "events on the way to origin\n" in one.faber("status").stdout
     assert "events not sent to origin: `faber-ledger sync` sends them\n" in one.faber("status").stdout
+
+
+def test_status_leaves_the_sending_to_the_end_of_an_open_session(one: CarriedClone) -> None:
+    one.sync()
+    agree(one.root, auto=True)
+    one.record("more")
+    assert "events not sent yet: the session's end sends them\n" in one.faber("status").stdout
+    one.end("more")
+    one.wait_for_sender()
+    one.change(note="later")
+    assert "its state.json has changed since: `faber-ledger sync` sends it to origin\n" in one.faber("status").stdout
+    one.call(str(COMMAND), "note", "alone")
+    assert "1 event not sent to origin: `faber-ledger sync` sends it\n" in one.faber("status").stdout
 
 
 def test_a_remote_work_item_is_resumed_with_its_branch(one: CarriedClone) -> None:
