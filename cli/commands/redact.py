@@ -204,7 +204,7 @@ def _clean_files(log: Log, plan: RedactionPlan, places: list[Run]) -> dict[str, 
 
 def _confirm(chosen: Run, event_line: str, question: str, *, as_json: bool) -> None:
     remote = remote_of(chosen.root)
-    of_ref = f", and the run's ref at {remote.name} is replaced if it has it" if remote is not None else ""
+    of_ref = f", and the run's ref at {remote.name} is replaced if it has the event" if remote is not None else ""
     question = f"{question} No copy of it is kept here{of_ref}."
     if as_json or not sys.stdin.isatty():
         hint = "run the command again with --yes, or with --dry-run to see what would be removed"
