@@ -117,7 +117,7 @@ def render_position(
         *stops,
         *about_step,
         *([] if is_elsewhere else [place]),
-        *_lines_about_trouble(run, state),
+        *([] if point is None and state.get("status") == "completed" else _lines_about_trouble(run, state)),
     ]
     request = state.get("feedback_request")
     named = {text_of_value(request.get("request_id"))} if stops and isinstance(request, dict) else set()

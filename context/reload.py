@@ -266,7 +266,8 @@ class Reload:
 
         facts = []
         for loaded in [one for one in self.loaded if one["artifact"]["id"] not in self._unnamed]:
-            of_load = {"source": loaded["source"], "size_bytes": loaded["size_bytes"]}
+            source = loaded["content"] if loaded["is_deferred"] else loaded["source"]
+            of_load = {"source": source, "size_bytes": loaded["size_bytes"]}
             of_load |= {"sha256": keyed(self.root, loaded["sha256"]), "given": self.given[loaded["artifact"]["id"]]}
             facts.append(fact("artifact_loaded", loaded["artifact"], **of_load))
         inside = os.path.join(self.root, "")  # which is another path on other machines

@@ -337,7 +337,7 @@ class Start(Hook):
         from faber_ledger.files.text import one_line
 
         run, warnings, here = self.run, self._warnings, self._arrival["checkout"] if self._arrival is not None else None
-        branch = progress.branch_name(state) or self._own_branch
+        branch, status = progress.branch_name(state) or self._own_branch, state.get("status")
         failures = progress.count_errors(state, progress.place_of(progress.resume_point(state)))
         is_wrong = here is not None and isinstance(branch, str) and branch != here["branch"]
         if is_wrong:
@@ -354,9 +354,10 @@ class Start(Hook):
             "wrong branch": is_wrong,
             "files not here": run.is_kept,
             "bad active file": self._active is not None and self._active.problem,
-            "question waits": state.get("status") == "awaiting_feedback" and not progress.answer_of(state),
+            "question waits": status == "awaiting_feedback" and not progress.answer_of(state),
             "approval waits": progress.pending_approvals(state),
             "failed too often": failures >= progress.MOST_FAILURES,
+            "failed": status == "failed",
             "artifact missing": self._lacks_artifact,
             "not set up": is_new,
             "not sent": self._unsent,

@@ -56,4 +56,5 @@ def describe_other_runs(run: Run, state: dict[str, Any]) -> list[str]:
     if not others:
         return []
     named = ", ".join([*others[:MOST_NAMED], *(["…"] if len(others) > MOST_NAMED else [])])
-    return [f"Other runs of this work item: {named}: `faber-ledger reconstitute RUN` shows what was done in one."]
+    command = f"faber-ledger reconstitute {found[0][0].run_id}"
+    return [f"Other runs of this work item: {named}: `{command}` shows what was done there."]

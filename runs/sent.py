@@ -107,10 +107,11 @@ class Sent(Note):
         self.here.digest, self.here.base, self.here.seen = digest, self.commit, self.commit
 
 
-def describe_unsent(run: Run, log: Log, *, is_start: bool) -> str | None:
+def describe_unsent(run: Run, log: Log, *, is_start: bool, is_open: bool = False) -> str | None:
     """Return what of a run, whose ledger travels in git refs, was not sent; None if nothing is due.
 
-    A start says nothing of what was recorded since the last session's end: it is sent after the next one.
+    A start says nothing of what was recorded since the last session's end: it is sent after the next one. That is said
+    where a session of this clone `is_open`.
     """
     consent = consent_of(run.root)
     if consent is None:
@@ -124,7 +125,7 @@ def describe_unsent(run: Run, log: Log, *, is_start: bool) -> str | None:
     count = log.count_events() - (sent.events if is_there else 0)
     if count <= 0:
         return None
-    events = f"{count} event{'s' if count != 1 else ''}"
+    events, them = (f"{count} events", "them") if count != 1 else ("1 event", "it")
     if is_sending(run.root):
         return None if is_start else f"{events} on the way to {consent.remote}"
     if is_start:
@@ -132,5 +133,7 @@ def describe_unsent(run: Run, log: Log, *, is_start: bool) -> str | None:
         is_due = sent.problem or log.connection.execute(ended, (event_id(sent.noted_at, bytes(10)),)).fetchone()
         if not is_due:
             return None
+    if is_open and consent.is_automatic and not sent.problem:
+        return f"{events} not sent yet: the session's end sends {them}"
     why, hint = (f" ({sent.problem})", sent.hint) if sent.problem else ("", "")
-    return f"{events} not sent to {consent.remote}{why}: {hint or '`faber-ledger sync` sends them'}"
+    return f"{events} not sent to {consent.remote}{why}: {hint or f'`faber-ledger sync` sends {them}'}"

@@ -14,17 +14,18 @@ import click
 from faber_ledger.cli.reports.run_list import describe_found
 from faber_ledger.cli.ui.attention import Filters, Row, attention_table, filter_options, list_by_need
 from faber_ledger.cli.ui.output import json_option, json_text, no_pager_option, say, show, show_long, tell
-from faber_ledger.cli.ui.server import server_address, url_option
+from faber_ledger.cli.ui.server import names_server, server_address, url_option
 from faber_ledger.cli.ui.words import project_labels
 from faber_ledger.files.text import escape
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.clock import now, utc_text
-from faber_ledger.ledger.command_errors import ServerUnavailable
+from faber_ledger.ledger.command_errors import ServerUnavailable, UsageFailed
 from faber_ledger.ledger.encoding import dumps, loads, sha256
 from faber_ledger.postgres.address import Address
 from faber_ledger.postgres.fleet import LONGEST, find_runs
 from faber_ledger.postgres.project import choose_projects, list_projects
 from faber_ledger.postgres.server import Server, listening, open_server
+from faber_ledger.runs.carry import sender_of
 from faber_ledger.runs.run import find_root, state_base
 from faber_ledger.runs.set_aside import read_or_empty
 
@@ -110,7 +111,7 @@ def fleet(
         raise click.UsageError("--exec needs --watch")
     wanted = Filters(**filters)
     ask = partial(_ask, project, wanted, limit, reads_all=command is not None)
-    address = server_address(url)
+    address = _address(url)
     if watch:
         try:
             _watch(address, ask, every, partial(_run_on_changes, command, wanted, str(address)), as_json=as_json)
@@ -122,6 +123,16 @@ def fleet(
         show(answer.data(), answer.lines(), as_json=as_json)
     else:
         show_long(answer.lines)
+
+
+def _address(url: str | None) -> Address:
+    """Return the server's address as `server_address` does; where runs are in git refs, the hint says so."""
+    try:
+        return server_address(url)
+    except UsageFailed as error:
+        if url is None and not names_server() and sender_of(find_root(os.getcwd())) is not None:
+            error.hint = f"`faber-ledger run list --remote` lists the runs in git refs; for a server {error.hint}"
+        raise
 
 
 def _ask(project: str | None, filters: Filters, limit: int, server: Server, *, reads_all: bool) -> Answer:

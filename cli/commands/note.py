@@ -11,7 +11,6 @@ import click
 
 from faber_ledger.cli.ui.output import json_option, show, warn_of
 from faber_ledger.cli.ui.which_run import choose_run, run_option, warn_if_kept
-from faber_ledger.cli.ui.words import plural
 from faber_ledger.context.notes import MAX_LETTERS, note_recorded
 from faber_ledger.ledger.clock import now
 from faber_ledger.projections.fold import current_session, open_sessions
@@ -66,7 +65,7 @@ def note(words: tuple[str, ...], kind: Kind, from_stdin: bool, run: str | None, 
         fact["text"] = mask_text(written)
         (recorded,) = recording.append([{"event": fact, "client": client_of(os.environ)}])
     data = {"run_id": meant.run_id, "id": recorded["id"], "at": recorded["at"], **recorded["event"]}
-    lines = [f"✓ Recorded a {kind} on {meant.run_id} ({plural(len(written), 'letter')})"]
+    lines = [f"✓ Recorded a {kind} on {meant.run_id}"]
     if data["text"] != written:
         lines.append(f"note: what looks like a secret is masked: `faber-ledger show {data['id']}` has what is left")
     show(data, lines, as_json=as_json)

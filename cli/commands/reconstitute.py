@@ -125,7 +125,7 @@ def _find_run(run: str | None, log: Callable[[str], None]) -> Run:
         found = run_to_load(root, run, active_run(root), log, records=True, takes_up=False)
     except RunNotFound as error:
         lost = run_not_found(find_run(root, run or ""))
-        lost.block += f"\n{hint_to_ask(root)}" if carries_refs(root) else ""
+        lost.block += f"\n{hint_to_ask(root, run or '')}" if carries_refs(root) else ""
         raise lost from error
     warn_if_kept(found)
     return found

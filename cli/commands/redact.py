@@ -11,11 +11,13 @@ import click
 from faber_ledger.cli.sync.arrival import remote_of
 from faber_ledger.cli.sync.purge import Purge, note_due, purge_refs, send_run
 from faber_ledger.cli.sync.refs import METADATA, STATE
-from faber_ledger.cli.ui.output import json_option, show, warn, warn_of
+from faber_ledger.cli.ui.event_words import line_of
+from faber_ledger.cli.ui.output import json_option, say, show, warn, warn_of
 from faber_ledger.cli.ui.server import names_server, server_address
 from faber_ledger.cli.ui.which_event import find_thing
 from faber_ledger.cli.ui.which_run import run_option, run_with_ledger
 from faber_ledger.cli.ui.words import plural
+from faber_ledger.files.text import one_line
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import Aborted, ChoiceNeeded, GitFailed
 from faber_ledger.ledger.errors import LedgerError
@@ -39,6 +41,8 @@ from faber_ledger.runs.run import Run
 from faber_ledger.runs.settings import project_id, project_settings
 from faber_ledger.runs.state_file import state_copy_path
 from faber_ledger.runs.synced import was_exchanged
+
+MAX_LINE = 200
 
 
 @click.command()
@@ -73,6 +77,8 @@ def redact(
         return
     with read_log(chosen) as log:
         plan = plan_redaction(log, name, reason, writer)
+        found = log.event_beginning(plan.target)
+    event_line = one_line(line_of(found), MAX_LINE) if found is not None else plan.target
     is_new = plan.event is not None
     data: dict[str, Any] = {"run_id": chosen.run_id, "event": plan.target, "type": plan.kind, "is_new": is_new}
     data["dry_run"] = dry_run
@@ -81,7 +87,7 @@ def redact(
         show(data, [f"the payload of event {plan.target} ({plan.kind}) {what}"], as_json=as_json)
         return
     if is_new and not yes:
-        _confirm(f"Remove the payload of event {plan.target}? No copy of it is kept here.", as_json=as_json)
+        _confirm(chosen, event_line, f"Remove the payload of event {plan.target}?", as_json=as_json)
     outcome = _remove(chosen, name, reason, writer, client)
     beside, versions = _look_again(chosen, plan, outcome.cleaned), _count_versions(chosen, plan.target)
     data |= {"redaction": outcome.id, "rewritten": outcome.rewritten, "removed": outcome.removed, **beside}
@@ -196,10 +202,14 @@ def _clean_files(log: Log, plan: RedactionPlan, places: list[Run]) -> dict[str, 
     }
 
 
-def _confirm(question: str, *, as_json: bool) -> None:
+def _confirm(chosen: Run, event_line: str, question: str, *, as_json: bool) -> None:
+    remote = remote_of(chosen.root)
+    of_ref = f", and the run's ref at {remote.name} is replaced if it has the event" if remote is not None else ""
+    question = f"{question} No copy of it is kept here{of_ref}."
     if as_json or not sys.stdin.isatty():
         hint = "run the command again with --yes, or with --dry-run to see what would be removed"
         raise ChoiceNeeded(question, hint=hint)
+    say(event_line)
     if not click.confirm(question, err=True):
         raise Aborted("nothing was removed")
 

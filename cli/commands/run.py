@@ -195,7 +195,11 @@ def _complete(run: Run, at: float) -> None:
             return
         release = phase_statuses(state).get("release", "pending")
         if state.get("status") not in progress.ACTIVE or release != "completed":
-            raise NotReleased(f"the run {run.run_id} is {state.get('status')}, and its Release phase {release}")
+            hint = f"when it is released, set phases.release.status to completed in {run.shown(run.state_path)}"
+            raise NotReleased(
+                f"the run {run.run_id} is {state.get('status')}, and its Release phase {release}",
+                hint=hint if state.get("status") in progress.ACTIVE else "",
+            )
         moment = utc_text(at)
         members = {"status": "completed", "completed_at": moment, "updated_at": moment}
         state_write.write_members(run, members, warn=warn_of)

@@ -9,13 +9,13 @@ from typing import Any
 import click
 
 from faber_ledger.cli.reports.run_list import check_is_new, find_here, is_lacking, position_lines
-from faber_ledger.cli.sync.agreement import find_work_at_remote
+from faber_ledger.cli.sync.agreement import describe_sending, find_work_at_remote, newest_of_work
 from faber_ledger.cli.sync.arrival import bring_run_from_refs
 from faber_ledger.cli.ui.attention import DEFAULT_TARGET
 from faber_ledger.cli.ui.git_words import hint_to_ask
 from faber_ledger.cli.ui.output import documents_codes, json_option, say, show, tell, warn
 from faber_ledger.cli.ui.server import names_server, server_options
-from faber_ledger.cli.ui.which_run import complete_runs, match_run, named_run, work_id_option
+from faber_ledger.cli.ui.which_run import complete_runs, hint_to_list, match_run, named_run, work_id_option
 from faber_ledger.cli.ui.words import place_lines
 from faber_ledger.cli.worktrees import creation
 from faber_ledger.cli.worktrees.git import can_add, refuse_bare
@@ -27,16 +27,16 @@ from faber_ledger.files.text import quote_word, quoted
 from faber_ledger.hooks.client_plugins import list_unanswered
 from faber_ledger.ledger import clock
 from faber_ledger.ledger.clock import now
-from faber_ledger.ledger.command_errors import AmbiguousRun, Declined
+from faber_ledger.ledger.command_errors import AmbiguousRun, Declined, UsageFailed
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, WorkflowNotFound
 from faber_ledger.recording.sessions import client_of
 from faber_ledger.recording.start import RunPlan, activate_run, lock_takeover, start_run
 from faber_ledger.runs import state_file, state_write
-from faber_ledger.runs.active import active_run, is_finished
-from faber_ledger.runs.carry import consent_of
+from faber_ledger.runs.active import active_run
+from faber_ledger.runs.carry import sender_of
 from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.git import branch_of, work_tree_of
-from faber_ledger.runs.kept import run_here, run_ids_here
+from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.of_work import describe_other_runs
 from faber_ledger.runs.progress import FINISHED, branch_name, resume_point
 from faber_ledger.runs.projecting import find_restorable, restore_gone, restore_ignored
@@ -122,25 +122,16 @@ def resume(run: str | None, run_id: str | None, work_id: str | None, yes: bool, 
     try:
         named = named_run(root, run or run_id, work_id)
         if work_id is not None and named not in (None, run, run_id):
-            named = _newest_of_work(root, named or "", work_id)
+            named = newest_of_work(root, named or "", work_id, warn)
     except RunNotFound as error:
         named = find_work_at_remote(root, work_id or "", warn)
         if named is None:
             _add_where_else(error, root)
             raise
     if named is None:
-        raise click.UsageError("Give RUN or --work-id.")
+        active = active_run(root).run_id
+        raise UsageFailed("give RUN or --work-id", hint=f"run `faber-ledger run resume {active or '--help'}`")
     resume_run(named, yes, as_json, url)
-
-
-def _newest_of_work(root: str, named: str, work_id: str) -> str:
-    """Return the run of a work item that only the remote has, if the one here is finished; else name it."""
-    there = find_work_at_remote(root, work_id, warn)
-    if there is None or there in run_ids_here(root):
-        return named
-    chosen, other = (there, named) if is_finished(run_here(root, named)) else (named, there)
-    warn(f"note: {chosen} is meant; the work item {work_id} also has {other}")
-    return chosen
 
 
 @click.command("workflow-run")
@@ -253,8 +244,7 @@ def _start(
 
 
 def _start_lines(started: Run, plan: RunPlan) -> list[str]:
-    agrees = consent_of(started.root) is not None
-    by_ref = "in this clone; " + ("a git ref takes it along" if agrees else "`faber-ledger init --carry refs` sends it")
+    by_ref = f"in this clone; {describe_sending(started.root)}"
     lines = [
         f"✓ Workflow started: {started.run_id}",
         f"  Workflow: {plan['workflow_id']}",
@@ -271,7 +261,7 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
     """Make a run the active one; raises LedgerError."""
     root = find_root(os.getcwd())
     _warn_of_active_file(root)
-    was_here = find_here(root, text) is not None
+    was_here, before = find_here(root, text) is not None, other_active_run(root, text)
     text = _bring_run(root, text, url, is_sure=yes)
     try:
         wanted = find_restorable(root, text) or match_run(root, text)
@@ -287,7 +277,8 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
     with lock_takeover(root) or nullcontext():
         about = work_to_resume(run_here(root, wanted.run_id))
         if about is not None:  # asked before anything is written
-            warnings, _ = _take_over(Successor(root, wanted.run_id, about, command), yes=yes, as_json=as_json)
+            new = Successor(root, wanted.run_id, about, command, before=before)
+            warnings, _ = _take_over(new, yes=yes, as_json=as_json)
         restore_gone(root, text, say)
         resumed = match_run(root, text)
         restore_ignored(resumed, say)
@@ -316,7 +307,9 @@ def _lines_about_branch(root: str, state: dict[str, Any]) -> Iterator[str]:
 
 
 def _add_where_else(error: RunNotFound, root: str) -> None:
-    """Add to an error where else a run may be that this clone does not have."""
+    """Add to an error where else a run may be that this clone does not have; the remote was asked."""
+    if sender_of(root) is not None and "run resume" in (error.hint or ""):
+        error.hint = hint_to_list(root)
     elsewhere = hint_to_ask(root) if carries_refs(root) else "" if names_server() else NO_SERVER
     error.hint += f"; {elsewhere}" if elsewhere and elsewhere not in error.hint else ""
 
@@ -374,7 +367,7 @@ def _take_over(new: Successor, *, yes: bool, as_json: bool) -> tuple[list[str], 
     whether the user wants a worktree for the new run. The caller holds `lock_takeover` until the new run is active.
     Raises Declined.
     """
-    other = other_active_run(new.root, new.run_id)
+    other = other_active_run(new.root, new.run_id) or new.left_behind()
     if other is None:
         return [], False
     is_asked = not (other.is_over or yes or as_json) and sys.stdin.isatty()

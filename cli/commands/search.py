@@ -12,7 +12,7 @@ from faber_ledger.cli.reports.search import STATE, Hit, group_newest, search_run
 from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_long, warn
 from faber_ledger.cli.ui.progress import progress_over, track_progress
 from faber_ledger.cli.ui.server import names_server, server_address, url_option
-from faber_ledger.cli.ui.which_run import match_run, run_option
+from faber_ledger.cli.ui.which_run import complete_runs, match_run, runs_of_work_here
 from faber_ledger.cli.ui.words import plural, project_labels, table
 from faber_ledger.files.word_query import WordQuery, parse_query
 from faber_ledger.ledger.command_errors import ServerUnavailable
@@ -25,7 +25,8 @@ from faber_ledger.runs.run import find_root
 
 @click.command()
 @click.argument("text")
-@run_option
+@click.option("--run-id", "--run", "run", metavar="RUN", shell_complete=complete_runs, help="Only this run.")
+@click.option("--work-id", metavar="ID", help="Only the runs of this work item that are here.")
 @url_option
 @click.option("--local", "is_local", is_flag=True, help="Read the runs of this clone, though a server is configured.")
 @click.option("--project", metavar="PROJECT", help="On the server: one project's runs, by its id or name.")
@@ -35,11 +36,18 @@ from faber_ledger.runs.run import find_root
 @no_pager_option
 @json_option
 def search(
-    text: str, run: str | None, url: str | None, is_local: bool, project: str | None, limit: int, as_json: bool
+    text: str,
+    run: str | None,
+    work_id: str | None,
+    url: str | None,
+    is_local: bool,
+    project: str | None,
+    limit: int,
+    as_json: bool,
 ) -> None:
     """Find TEXT in all runs that this clone has: what was noted, summarized and loaded, and what failed.
 
-    With --run-id or --work-id in one of them.
+    With --run-id in one of them, with --work-id in those of a work item.
 
     Also in the files that FABER's tools leave in a run, and in those that its state names, as the specification.
 
@@ -55,11 +63,12 @@ def search(
     """
     query = parse_query(text)
     names: dict[str, str] = {}
-    if (is_local or run is not None) and (url is not None or project is not None):
-        raise click.UsageError("--local and --run-id ask no server: leave out --url and --project")
-    if run is not None or is_local or (url is None and project is None and not names_server()):
-        groups, has_more = _search_here(query, limit, run)
-        if not groups and run is None and consent_of(find_root(os.getcwd())) is not None:
+    is_local = is_local or run is not None or work_id is not None
+    if is_local and (url is not None or project is not None):
+        raise click.UsageError("--local, --run-id and --work-id ask no server: leave out --url and --project")
+    if is_local or (url is None and project is None and not names_server()):
+        groups, has_more = _search_here(query, limit, run, work_id)
+        if run is None and consent_of(find_root(os.getcwd())) is not None:
             warn("only this clone's runs were searched; `faber-ledger run list --remote` lists those at the remote")
     else:
         groups, has_more, names = _search_server(query, limit, url, project)
@@ -73,9 +82,12 @@ def search(
     show({"text": text, "projects": names, "runs": runs, "has_more": has_more}, [], as_json=True)
 
 
-def _search_here(query: WordQuery, limit: int, run: str | None) -> tuple[list[list[Hit]], bool]:
+def _search_here(query: WordQuery, limit: int, run: str | None, work_id: str | None) -> tuple[list[list[Hit]], bool]:
     root = find_root(os.getcwd())
-    runs = runs_here(root) if run is None else [match_run(root, run)]
+    if run is not None:
+        runs = [match_run(root, run)]
+    else:
+        runs = runs_here(root) if work_id is None else runs_of_work_here(root, work_id)
     with progress_over(runs, "searching") as advance:
         hits = (hit for one in track_progress(runs, advance) for hit in search_run(one, query, warn))
         return group_newest(hits, limit)

@@ -16,7 +16,7 @@ from faber_ledger.cli.sync.agreement import hint_at_remote
 from faber_ledger.cli.sync.versions import due_files
 from faber_ledger.cli.ui.git_words import in_git_data, in_git_line
 from faber_ledger.cli.ui.output import json_option, show, warn
-from faber_ledger.cli.ui.which_run import choose_run, run_argument
+from faber_ledger.cli.ui.which_run import choose_run, quiet_run_argument
 from faber_ledger.cli.ui.words import CLIENT, ago, events_shown, plural, publishing_hint
 from faber_ledger.context.notes import notes_of
 from faber_ledger.context.position import branch_by_log, say_what_stops
@@ -53,13 +53,14 @@ from faber_ledger.runs.set_up import SET_UP, lacks_driver
 if TYPE_CHECKING:
     from faber_ledger.context.notes import Note
     from faber_ledger.ledger.events import Recorded
+    from faber_ledger.ledger.log import Log
     from faber_ledger.projections.fold import Blocks
 
 QUIET_SECONDS = 7200  # after which an open session is shown with when its client was heard of last
 
 
 @click.command(short_help="Show where a run stands.")
-@run_argument
+@quiet_run_argument  # the report names the other runs of a work item
 @json_option
 def status(run: str | None, as_json: bool) -> None:
     """Show where RUN stands (default: the active run): its phase, its session, its context and its ledger.
@@ -134,7 +135,9 @@ def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
         found = Found(summarize(log), fold(log.stream()), notes=notes, usage=Usage(log.usage()))
         missing = 0 if carries_refs(run.root) or run.is_kept else len(missing_in_file(log, run.ledger_path))
         if carries_refs(run.root):
-            found = found._replace(unsent=describe_unsent(run, log, is_start=False) or _unsent_files(run))
+            is_open = _is_client_here(run, log, found.blocks)
+            unsent = describe_unsent(run, log, is_start=False, is_open=is_open) or _unsent_files(run, is_open=is_open)
+            found = found._replace(unsent=unsent)
         here = branch_of(run.root)
         kept = log.first_branch(besides=here) if run.is_kept and here is not None else None
         found = found._replace(branch=kept or branch_by_log(run, state, log))
@@ -146,12 +149,23 @@ def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
     return found._replace(agrees=found.why is not None or not differing_blocks(found.blocks, state))
 
 
-def _unsent_files(run: Run) -> str | None:
-    sent = Sent(run)
+def _is_client_here(run: Run, log: Log, blocks: Blocks) -> bool:
+    """Return whether the run has an open session of this clone, whose client is not known to be gone."""
+    current = newest_open(blocks)
+    if current is None or not sessions.is_open_here(log, blocks, current, run.root):
+        return False
+    seen = client_here(run.root, log.start_of(current))
+    return seen is None or is_alive(seen.pid) is not False
+
+
+def _unsent_files(run: Run, *, is_open: bool) -> str | None:
+    consent, sent = consent_of(run.root), Sent(run)
     kept: list[str] = []
     due = due_files(run, sent, kept.append) if sent.commit and not sent.is_forgotten else []
     has, it = ("have", "them") if due[1:] else ("has", "it")
-    what = [f"its {' and '.join(due)} {has} changed since: `faber-ledger sync` sends {it} to {sent.remote}"]
+    is_automatic = is_open and consent is not None and consent.is_automatic and not sent.problem
+    how = f"the session's end sends {it}" if is_automatic else f"`faber-ledger sync` sends {it} to {sent.remote}"
+    what = [f"its {' and '.join(due)} {has} changed since: {how}"]
     return "; ".join([*(what if due else []), *kept]) or None
 
 

@@ -13,7 +13,7 @@ from faber_ledger.cli.sync import background
 from faber_ledger.cli.sync.arrival import bring_runs, find_remote_run, remote_of, required_remote
 from faber_ledger.cli.sync.carried import exchange_refs
 from faber_ledger.cli.sync.exchange import KEPT_ON_SERVER, Exchanged, exchange_run, meet_project
-from faber_ledger.cli.sync.refs import Remote
+from faber_ledger.cli.sync.refs import Remote, ref_name
 from faber_ledger.cli.ui.output import say, show, tell, warn
 from faber_ledger.cli.ui.progress import progress_bars, waiting_for
 from faber_ledger.cli.ui.server import names_server, pick_server_run, server_address, server_options
@@ -215,6 +215,9 @@ def _exchange_refs(
     if not lines and not is_watched:
         none_here = "no run is here: `faber-ledger run list --remote` lists those there, `run resume RUN` fetches one"
         lines = [f"nothing new at {remote.name} of the runs here" if runs else none_here]
+    if runs and text is None and not is_watched:
+        more = len(remote.known.keys() - {ref_name(run.run_id) for run in runs})
+        lines += [f"{remote.name} has {plural(more, 'more run')}: `faber-ledger run list --remote`"] if more else []
     for line in [] if as_json else lines:
         tell(line)
     for hint in [] if as_json else dict.fromkeys([one.hint for one in done if one.why and one.hint]):

@@ -245,8 +245,12 @@ def is_lacking(root: str, text: str) -> bool:
 
 
 def find_here(root: str, text: str) -> Run | None:
-    """Return the run of this clone that a text names; None if there is none. Raises AmbiguousRun."""
+    """Return the run of this clone that a text names; None if there is none. Raises AmbiguousRun.
+
+    FABER's files alone, which may be committed, are none.
+    """
     try:
-        return find_restorable(root, text) or match_run(root, text)
+        run = find_restorable(root, text) or match_run(root, text)
     except RunNotFound:
         return None
+    return run if run.is_recorded() or has_log(run) else None

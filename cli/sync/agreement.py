@@ -17,11 +17,12 @@ from faber_ledger.ledger.file import UNREADABLE
 from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.log import Log
 from faber_ledger.recording.secrets.mask import mask_tokens
+from faber_ledger.runs.active import is_finished
 from faber_ledger.runs.carry import Consent, consent_of, sender_of, start_sending, withdraw_consent
 from faber_ledger.runs.clone import lock_run, make_below
 from faber_ledger.runs.git import branch_of, is_safe
 from faber_ledger.runs.git_command import git, limit_answers
-from faber_ledger.runs.kept import kept_run_ids
+from faber_ledger.runs.kept import kept_run_ids, run_here, run_ids_here
 from faber_ledger.runs.layouts import find_runs, run_ids
 from faber_ledger.runs.log import has_log, open_run_log
 from faber_ledger.runs.progress import FINISHED
@@ -135,6 +136,14 @@ def _choice_notes(root: str) -> Iterator[str]:
         )
 
 
+def describe_sending(root: str) -> str:
+    """Return when a new run's ledger is sent, where ledgers travel in git refs."""
+    consent = consent_of(root)
+    if consent is None:
+        return "`faber-ledger init --carry refs` sends it"
+    return f"sent to {consent.remote} at each session's end" if consent.is_automatic else "`faber-ledger sync` sends it"
+
+
 def fetch_here(root: str, say: Callable[[str], None]) -> list[str]:
     """Bring the runs at work whose branch is checked out, and return what came, as notes; raises ServerUnavailable."""
     remote, branch = required_remote(root), branch_of(root)
@@ -189,6 +198,16 @@ def find_work_at_remote(root: str, work_id: str, warn: Callable[[str], None]) ->
         return None
     found = sorted([one for one in listed if one.work_id == work_id], key=lambda one: one.status in FINISHED)
     return found[0].run_id if found else None
+
+
+def newest_of_work(root: str, named: str, work_id: str, warn: Callable[[str], None]) -> str:
+    """Return the run of a work item that only the remote has, if the one here is finished; else name it."""
+    there = find_work_at_remote(root, work_id, warn)
+    if there is None or there in run_ids_here(root):
+        return named
+    chosen, other = (there, named) if is_finished(run_here(root, named)) else (named, there)
+    warn(f"note: {chosen} is meant; the work item {work_id} also has {other}")
+    return chosen
 
 
 def _agree(root: str, plan: CarryPlan) -> str:

@@ -170,13 +170,16 @@ class Remote:
             self.refusal = GitFailed(
                 what, hint=f"run `faber-ledger init --carry refs --remote NAME` to agree to it; {how}"
             )
+        self.known: dict[str, str] = {}  # what `heads` has returned last of all refs
         self._may_ask = not is_quiet and sys.stdin is not None and sys.stdin.isatty()
 
     def heads(self, pattern: str = "*") -> dict[str, str]:
         """Return the commits of the remote's refs by their names; raises GitFailed."""
         listed = os.fsdecode(self._git("ls-remote", "--refs", "--", self.name, SENT + pattern))
         rows = [line.split("\t") for line in listed.splitlines()]
-        return {row[1].removeprefix(SENT): row[0] for row in rows if len(row) == 2 and row[1].startswith(SENT)}
+        found = {row[1].removeprefix(SENT): row[0] for row in rows if len(row) == 2 and row[1].startswith(SENT)}
+        self.known = found if pattern == "*" else self.known
+        return found
 
     def fetch(self, names: Iterable[str]) -> None:
         """Fetch the refs of these names with their history; raises GitFailed."""

@@ -189,8 +189,10 @@ def attention_table(rows: list[Row], marks: Callable[[Row], str] = lambda _: "",
         (*[of(row) for of in more.values()], marks(row) + row["run_id"], *_cells(row), *[tokens or "-" for _ in last])
         for row, tokens in zip(rows, used, strict=True)
     ]
-    lines = with_agents([(*more, *COLUMNS, *last), *cells], [row["agent"] or None for row in rows])
-    yield from table(lines, flexible=(*more, *COLUMNS[1:7]))
+    who = "who" if any(["brought_by" in row for row in rows]) else "machine"  # only the server knows logins
+    titles = [who if title == "who" else title for title in COLUMNS]
+    lines = with_agents([(*more, *titles, *last), *cells], [row["agent"] or None for row in rows])
+    yield from table(lines, flexible=(*more, *titles[1:7]))
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from faber_ledger.cli.ui.texts import START_ONE
+from faber_ledger.files.text import quote_word
 from faber_ledger.runs.carry import sender_of
 from faber_ledger.runs.git import is_safe, work_tree_of
 from faber_ledger.runs.in_git import GitSurvey, Missing
@@ -65,16 +66,22 @@ def hint_without_runs(root: str) -> str | None:
     return f"this branch has no run, but {there.name} has" + (f": run `git switch {name}`" if is_safe(name) else "")
 
 
-def hint_to_ask(root: str) -> str:
-    """Return which command shows or fetches the runs at the remote, where ledgers travel in git refs."""
-    if sender_of(root) is None:
+def hint_to_ask(root: str, run: str = "") -> str:
+    """Return which command shows the remote's runs, or fetches the named one, where ledgers travel in git refs."""
+    consent = sender_of(root)
+    if consent is None:
         return "`faber-ledger init --carry refs --fetch` lets it fetch them from the remote"
+    if run:
+        return f"`faber-ledger run resume {quote_word(run)}` fetches it, if {consent.remote} has it"
     return "`faber-ledger run list --remote` shows those at the remote"
 
 
 def no_runs_text(root: str) -> str:
     """Return what to do where neither work tree nor clone has a run."""
-    return f"no runs yet: {f'{hint_to_ask(root)}; if there is none, ' if carries_refs(root) else ''}{START_ONE}"
+    if not carries_refs(root):
+        return f"no runs yet: {START_ONE}"
+    what = "no runs yet" if sender_of(root) is not None else "this clone does not fetch runs yet"
+    return f"{what}: {hint_to_ask(root)}; if there is none, {START_ONE}"
 
 
 def in_git_data(survey: GitSurvey, missing: Missing) -> dict[str, Any]:

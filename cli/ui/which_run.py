@@ -37,7 +37,9 @@ def run_with_ledger(text: str | None) -> Run:
     run = choose_run(root, text)
     if lacks_ledger(run):
         if not os.path.lexists(run.state_path):
-            raise RunNotFound(f"the run {run.run_id} has neither a ledger nor a state", hint=_hint_to_list(root))
+            raise RunNotFound(
+                f"the run {run.run_id} has neither a ledger nor a state", hint=hint_to_list(root, run.run_id)
+            )
         raise RunNotFound(
             f"the run {run.run_id} has no ledger yet",
             hint=f"its first event creates one: run `faber-ledger session-load --run-id {run.run_id}`",
@@ -142,8 +144,11 @@ work_id_option = click.option(
 _run_names: dict[str, Any] = {"metavar": "RUN", "shell_complete": complete_runs}
 
 
-def _names_run(*parameters: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Return a decorator that adds the ways to name a run to a command, which gets `run`, None if none is named."""
+def _names_run(*parameters: Callable[[Command], Command], is_quiet: bool = False) -> Callable[[Command], Command]:
+    """Return a decorator that adds the ways to name a run to a command, which gets `run`, None if none is named.
+
+    If it `is_quiet`, the other runs of a work item are not named.
+    """
 
     def decorate(command: Command) -> Command:
         @functools.wraps(command)
@@ -154,7 +159,7 @@ def _names_run(*parameters: Callable[[Command], Command]) -> Callable[[Command],
                 raise click.UsageError("--run-id must not be empty")
             named = run if run_id is None else run_id
             if work_id is not None:
-                named = named_run(find_root(os.getcwd()), named, work_id)
+                named = named_run(find_root(os.getcwd()), named, work_id, is_quiet=is_quiet)
             return command(run=named, **others)
 
         decorated: Command = call_command
@@ -166,18 +171,20 @@ def _names_run(*parameters: Callable[[Command], Command]) -> Callable[[Command],
     return decorate
 
 
-run_argument = _names_run(
+_run_id_and_argument = (
     click.option("--run-id", help="The same as RUN.", **_run_names),
     click.argument("run", required=False, metavar="[RUN]", shell_complete=complete_runs),
 )
+run_argument = _names_run(*_run_id_and_argument)
+quiet_run_argument = _names_run(*_run_id_and_argument, is_quiet=True)
 run_option = _names_run(click.option("--run-id", "--run", "run", help="Which run is meant.", **_run_names))
 
 
-def named_run(root: str, text: str | None, work_id: str | None) -> str | None:
+def named_run(root: str, text: str | None, work_id: str | None, *, is_quiet: bool = False) -> str | None:
     """Return the run that a command names, by its id or else by its work item; None if it names none.
 
-    Of several runs of a work item it is the newest at work, else the newest; the others are named. Raises RunNotFound
-    for a work item without a run.
+    Of several runs of a work item it is the newest at work, else the newest; the others are named, unless it
+    `is_quiet`. Raises RunNotFound for a work item without a run.
     """
     if work_id is None:
         return text
@@ -186,15 +193,20 @@ def named_run(root: str, text: str | None, work_id: str | None) -> str | None:
     if text is not None:
         warn(f"note: --work-id {work_id} is not used, since the run is named: {text}")
         return text
-    runs = runs_of_work(root, work_id)
-    if not runs:
-        hint = f"`faber-ledger run resume --work-id {quote_word(work_id)}` fetches one that the remote has"
-        hint = hint if sender_of(root) is not None else _hint_to_list(root)
-        raise RunNotFound(f"no run here has the work item {work_id}", hint=hint)
-    chosen, *others = [run.run_id for run, _ in runs]
-    if others:
+    chosen, *others = [run.run_id for run in runs_of_work_here(root, work_id)]
+    if others and not is_quiet:
         warn(f"note: {chosen} is meant; the work item {work_id} also has {', '.join(others)}")
     return chosen
+
+
+def runs_of_work_here(root: str, work_id: str) -> list[Run]:
+    """Return the runs of a work item that this clone has, as `runs_of_work` orders them; raises RunNotFound."""
+    runs = [run for run, _ in runs_of_work(root, work_id)]
+    if not runs:
+        hint = f"`faber-ledger run resume --work-id {quote_word(work_id)}` fetches one that the remote has"
+        hint = hint if sender_of(root) is not None else hint_to_list(root)
+        raise RunNotFound(f"no run here has the work item {work_id}", hint=hint)
+    return runs
 
 
 def _ask_for_run(runs: list[tuple[Run, dict[str, Any]]]) -> Run:
@@ -230,7 +242,7 @@ def match_run(root: str, text: str) -> Run:
     if run.has_files() and not is_plan:
         return run
     try:
-        return run_here(root, pick_run_id(text, known, _hint_to_list(root)))
+        return run_here(root, pick_run_id(text, known, hint_to_list(root, text)))
     except RunNotFound as error:
         if any([is_of_work(state, text) for _, state in with_states(runs_here(root))]):
             error.hint = f"{text} is a work item: give it as --work-id {text}"
@@ -258,7 +270,10 @@ def pick_run_id(text: str, known: Sequence[str], hint: str) -> str:
     raise RunNotFound(f"there is no run {text}{similar}", hint=hint)
 
 
-def _hint_to_list(root: str) -> str:
+def hint_to_list(root: str, missing: str = "") -> str:
+    """Return which command shows the runs, or fetches the one that is missing here, if a remote may have it."""
+    if missing and sender_of(root) is not None:
+        return hint_to_ask(root, missing)
     if not run_ids_here(root):
         return no_runs_text(root)
     elsewhere = f"; {hint_to_ask(root)}" if carries_refs(root) else ""
@@ -303,7 +318,7 @@ def _scan(root: str, active: ActiveRun, say: Say) -> Run:
     runs = [(run, state) for run, state in found if state.get("status") in progress.ACTIVE]
     if not runs:
         message = "no run is active here" + (f": {active.problem}" if active.problem else "")
-        raise NoActiveRun(message, hint=hint_without_runs(root) or _hint_to_list(root))
+        raise NoActiveRun(message, hint=hint_without_runs(root) or hint_to_list(root))
     if active.problem:
         warn(f"note: {active.problem}")
     if len(runs) > 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
@@ -161,17 +162,23 @@ def table(rows: Sequence[Sequence[str]], flexible: Sequence[str] = ()) -> Iterat
     """Return the rows as lines, each column as wide as its widest cell; all rows have the same number of cells.
 
     A cell may be any text of a repository: each row is one line. The columns with a title in `flexible` are cut so
-    that a row has 100 characters.
+    that a row has 100 characters, or more where the terminal is wider.
     """
     rows = [[escape(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     wanted = {at: widths[at] for at, title in enumerate(rows[0]) if title in flexible}
-    room = LONGEST_ROW - sum(widths) - 2 * (len(widths) - 1) + sum(wanted.values())
+    longest = max(LONGEST_ROW, shutil.get_terminal_size((LONGEST_ROW, 0)).columns)
+    room = longest - sum(widths) - 2 * (len(widths) - 1) + sum(wanted.values())
     for at, given in zip(wanted, shares([*wanted.values()], room), strict=True):
         widths[at] = min(widths[at], max(given, LEAST_CELL))
-        rows = [[*row[:at], clip(row[at], widths[at]), *row[at + 1 :]] for row in rows]
+        cut = _keep_end if rows[0][at] == "branch" else clip
+        rows = [[*row[:at], cut(row[at], widths[at]), *row[at + 1 :]] for row in rows]
     for row in rows:
         yield "  ".join([cell.ljust(width) for cell, width in zip(row, widths, strict=True)]).rstrip()
+
+
+def _keep_end(text: str, room: int) -> str:
+    return text if len(text) <= room else f"…{text[len(text) - room + 1 :]}"
 
 
 def plural(count: int, noun: str, nouns: str = "") -> str:

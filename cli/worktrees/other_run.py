@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from faber_ledger.cli.worktrees.creation import plan_worktree, shorten_path
+from faber_ledger.context.branch import has_branch
 from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.errors import LedgerError, StateMissing
 from faber_ledger.runs import progress, state_file
@@ -35,7 +36,8 @@ class Successor(NamedTuple):
     """The run that is to become the active one of a work tree.
 
     `about` is what it is about, as part of a name; `command` starts or resumes it in another worktree. With
-    `offers_worktree` its own command can make that worktree. `work_id` is a new run's.
+    `offers_worktree` its own command can make that worktree. `work_id` is a new run's. `before` is the run that was
+    active before the new one was fetched, whose branch may be the one that is checked out.
     """
 
     root: str
@@ -44,6 +46,12 @@ class Successor(NamedTuple):
     command: str
     offers_worktree: bool = False
     work_id: str | None = None
+    before: OtherRun | None = None
+
+    def left_behind(self) -> OtherRun | None:
+        """Return the run that is active no more since the new one was fetched; None without one."""
+        before = self.before
+        return before if before is not None and before.is_over and before.run_id != self.run_id else None
 
     def is_of_same_work(self, other: OtherRun) -> bool:
         """Return whether the other run is of the same work item and can go on, so that it is better resumed."""
@@ -65,6 +73,7 @@ def takeover_lines(new: Successor, other: OtherRun, choices: list[str]) -> list[
         where = "" if other.is_at_home else ", on another branch"
         return [f"ℹ Active until now: {other.run_id} ({other.status}){where}"]
     own = plan_worktree(new.root, new.about)
+    branch = own.branch if has_branch(new.root, own.branch) else f"-b {own.branch}"
     return [
         "⚠️  WARNING: Another workflow is active in this worktree",
         f"   Active: {other.run_id}",
@@ -72,7 +81,7 @@ def takeover_lines(new: Successor, other: OtherRun, choices: list[str]) -> list[
         "",
         *([GO_ON.format(other.run_id), ""] if new.is_of_same_work(other) else []),
         "Recommendation: Use separate worktrees for concurrent workflows:",
-        f"  git worktree add {quote_word(shorten_path(own.folder))} -b {own.branch}",
+        f"  git worktree add {quote_word(shorten_path(own.folder))} {branch}",
         f"  cd {quote_word(shorten_path(own.root))}",
         f"  {new.command}",
         *choices,

@@ -401,6 +401,6 @@ def test_a_started_run_leaves_nothing_for_git(laptop: Project) -> None:
     carry_refs(laptop)
     laptop.commit("refs")
     started = laptop.faber("run", "start", "--work-id", "9", "--run-id", "issue-9", "--yes")
-    assert "  Ledger: in this clone; a git ref takes it along" in started.stdout
+    assert "  Ledger: in this clone; `faber-ledger sync` sends it\n" in started.stdout
     assert (laptop.root / ".fractary/runs/issue-9/metadata.json").exists()
     assert laptop.git("status", "--short") == ""

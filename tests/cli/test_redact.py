@@ -181,6 +181,9 @@ def test_a_dry_run_and_an_unanswered_question_change_nothing(project: Project) -
     assert "--yes" in done.stderr
     shown, code = project.on_terminal("redact", note_id(project), answers=["n"])
     assert (code, shown.splitlines()[-1]) == (1, "error: nothing was removed")
+    assert (
+        f"note, in build: the customer is {SECRET}, says Ada\nRemove the payload of event {note_id(project)}?" in shown
+    )
     assert {path: path.read_bytes() for path in project.root.rglob("*") if path.is_file()} == before
 
 

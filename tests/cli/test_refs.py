@@ -371,7 +371,9 @@ def test_a_run_that_is_only_at_the_remote_comes_by_name(one: CarriedClone) -> No
     assert two.sync().stdout.startswith("no run is here: `faber-ledger run list --remote` lists those there")
     assert "only this clone's runs were searched" in two.call(str(COMMAND), "search", "cache").stderr
     for words in (["replay", "shop-2"], ["reconstitute", "shop-2"], ["search", "cache", "--run-id", "shop-2"]):
-        assert "`faber-ledger run list --remote`" in two.call(str(COMMAND), *words).stderr
+        errors = two.call(str(COMMAND), *words).stderr
+        assert "`faber-ledger run resume shop-2` fetches it, if origin has it" in errors
+        assert "run list --remote" not in errors
     assert "`faber-ledger run resume --work-id 7` fetches one" in two.call(str(COMMAND), "log", "--work-id", "7").stderr
     assert "7 is a work item: give it as --work-id 7" in two.call(str(COMMAND), "run", "resume", "7").stderr
     two.sync("shop-3", code=10)
@@ -381,8 +383,24 @@ def test_a_run_that_is_only_at_the_remote_comes_by_name(one: CarriedClone) -> No
     assert (two.root / ".fractary/runs/shop-2/state.json").exists()
     said = [two.call(str(COMMAND), "run", "resume", "shop-1").stdout for _ in range(2)]
     assert ["already completed" in text and "it was fetched" in text for text in said] == [True, False]
+    two.call(str(COMMAND), "note", "noted here", "--run-id", "shop-2")
+    found = two.call(str(COMMAND), "search", "noted")  # with hits, too
+    assert ("hit" in found.stdout, "only this clone's runs were searched" in found.stderr) == (True, True)
     two.origin.root.rename(two.root.parent / "away.git")
     two.sync("shop-1", code=13)
+
+
+def test_a_run_of_which_only_fabers_files_are_committed_is_fetched_whole(one: CarriedClone) -> None:
+    for run_id in ("shop-1", "shop-2"):
+        one.add_run(run_id)
+    one.sync()
+    two = one.second("two")
+    for run_id in ("shop-1", "shop-2"):
+        (events := two.root / ".fractary/runs" / run_id / "events").mkdir(parents=True)
+        (events / "001-test_run.json").write_text("{}")
+    assert two.sync("shop-1").stdout == "shop-1: all of it fetched from origin\n"
+    assert "unreadable" not in two.call(str(COMMAND), "run", "list").stdout
+    assert (two.root / ".fractary/runs/shop-1/state.json").exists()
 
 
 def test_a_work_items_remote_run_is_found_beside_a_finished_one(one: CarriedClone) -> None:
@@ -395,6 +413,34 @@ def test_a_work_items_remote_run_is_found_beside_a_finished_one(one: CarriedClon
     assert (two.root / ".fractary/runs/shop-1/state.json").exists()
 
 
+def test_a_sync_says_that_the_remote_has_more_runs(one: CarriedClone) -> None:
+    one.add_run("shop-1")
+    one.add_run("shop-2")
+    assert "more run" not in one.sync().stdout
+    two = one.second("two")
+    shutil.rmtree(two.root / ".fractary/runs")
+    two.sync("shop-1")
+    assert two.sync().stdout.endswith("origin has 2 more runs: `faber-ledger run list --remote`\n")
+    assert "more run" not in two.sync("shop-1").stdout
+
+
+def test_fleet_without_a_server_names_the_list_of_the_remote(one: CarriedClone) -> None:
+    done = one.call(str(COMMAND), "fleet")
+    assert (done.returncode, "hint: `faber-ledger run list --remote` lists" in done.stderr) == (2, True)
+
+
+def test_the_run_that_a_fetched_one_puts_aside_is_named(one: CarriedClone) -> None:
+    one.add_run("shop-1", branch="feature/7")
+    one.sync()
+    two = one.second("two")
+    shutil.rmtree(two.root / ".fractary/runs/shop-1", ignore_errors=True)
+    two.faber("run", "resume", RUN, "--yes")
+    two.change(status="failed", branch="feature/6")
+    two.git("switch", "--quiet", "--create", "feature/7")
+    done = two.call(str(COMMAND), "run", "resume", "shop-1")
+    assert f"ℹ Active until now: {RUN} (failed), on another branch\n✓ Workflow resumed: shop-1\n" in done.stdout
+
+
 def test_status_says_what_is_on_the_way(one: CarriedClone) -> None:
     one.sync()
     one.work("more")
@@ -402,6 +448,19 @@ def test_status_says_what_is_on_the_way(one: CarriedClone) -> None:
     with lock_sending(str(one.root)):
         assert "events on the way to origin\n" in one.faber("status").stdout
     assert "events not sent to origin: `faber-ledger sync` sends them\n" in one.faber("status").stdout
+
+
+def test_status_leaves_the_sending_to_the_end_of_an_open_session(one: CarriedClone) -> None:
+    one.sync()
+    agree(one.root, auto=True)
+    one.record("more")
+    assert "events not sent yet: the session's end sends them\n" in one.faber("status").stdout
+    one.end("more")
+    one.wait_for_sender()
+    one.change(note="later")
+    assert "its state.json has changed since: `faber-ledger sync` sends it to origin\n" in one.faber("status").stdout
+    one.call(str(COMMAND), "note", "alone")
+    assert "1 event not sent to origin: `faber-ledger sync` sends it\n" in one.faber("status").stdout
 
 
 def test_a_remote_work_item_is_resumed_with_its_branch(one: CarriedClone) -> None:

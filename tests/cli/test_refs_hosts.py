@@ -309,7 +309,8 @@ def test_many_refs_are_listed_and_left_alone(one: CarriedClone) -> None:
         given.append(f"commit {SENT}shop-{number}\nmark :{number}\ncommitter x <x> {number} +0000\n")
         given.append(f"data {len(message)}\n{message}\nM 100644 :{count + 1} ledger.db\n")
     one.origin.git("fast-import", "--quiet", content="".join(given).encode())
-    assert one.sync().stdout == "nothing new at origin of the runs here\n"
+    more = f"origin has {count:,} more runs: `faber-ledger run list --remote`"
+    assert one.sync().stdout == f"nothing new at origin of the runs here\n{more}\n"
     shown = one.faber("run", "list", "--remote").stdout.splitlines()
     assert len(shown) == count + 2
     assert shown[2].split()[:2] == [f"shop-{count}", str(count)]

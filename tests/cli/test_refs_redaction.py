@@ -87,6 +87,11 @@ def ids(project: Project) -> set[str]:
     return {one["id"] for one in project.recorded}
 
 
+def test_the_question_says_that_the_ref_is_replaced(team: Team) -> None:
+    done = team.ann.faber("redact", note_id(team.ann))
+    assert (done.returncode, "and the run's ref at origin is replaced if it has the event" in done.stderr) == (3, True)
+
+
 def test_the_ref_becomes_one_commit_and_no_ref_reaches_the_payload(team: Team) -> None:
     add(team.bob, "from Bob")
     sync(team.bob)

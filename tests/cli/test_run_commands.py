@@ -118,6 +118,28 @@ def test_the_active_run_is_resumed_without_a_warning(project: Project) -> None:
     assert "  Phase: frame\n" in done.stdout
 
 
+def test_resume_without_a_run_names_the_active_one(project: Project) -> None:
+    run_id = project.start_run("258")
+    done = project.faber("run", "resume")
+    assert (done.returncode, f"hint: run `faber-ledger run resume {run_id}`\n" in done.stderr) == (2, True)
+
+
+def test_a_run_that_is_not_released_says_what_its_state_lacks(project: Project) -> None:
+    run_id = project.start_run("258")
+    done = project.faber("run", "finish")
+    path = f".fractary/runs/{run_id}/state.json"
+    assert done.stderr.endswith(f"hint: when it is released, set phases.release.status to completed in {path}\n")
+
+
+def test_the_worktree_that_is_recommended_takes_a_branch_that_exists(project: Project) -> None:
+    project.git("commit", "--quiet", "--allow-empty", "-m", "first")
+    project.start_run("258")
+    new = "  git worktree add ../project-issue-7 "
+    assert f"{new}-b feature/7\n" in project.faber("run", "start", "--work-id", "7").stdout
+    project.git("branch", "feature/7")
+    assert f"{new}feature/7\n" in project.faber("run", "start", "--work-id", "7").stdout
+
+
 @pytest.mark.parametrize(
     ("status", "message"),
     [

@@ -116,7 +116,7 @@ def many(tmp_path: Path) -> Project:
 
 def test_the_state_of_each_run_is_known_and_its_order_by_need(many: Project) -> None:
     head, *lines = many.faber("run", "list").stdout.splitlines()
-    assert head.split() == ["run", "work", "item", "who", "phase", "branch", "PR", "age", "state"]
+    assert head.split() == ["run", "work", "item", "machine", "phase", "branch", "PR", "age", "state"]
     shown = {line.split()[0]: line for line in lines}
     assert [*shown] == [run_id for run_id, _, _ in STATES]
     for run_id, _, words in STATES:
@@ -124,7 +124,10 @@ def test_the_state_of_each_run_is_known_and_its_order_by_need(many: Project) -> 
     assert all(len(line) <= 100 for line in [head, *lines])
     assert shown["d1"].split()[-2:] == ["-", "open"]
     assert "258 ttt" in shown["a1"]
-    assert "feature/258-" in shown["a1"]
+    assert "feature/258-" not in shown["a1"]
+    assert "…bbbbbbbb" in shown["a1"]
+    wide = many.faber("run", "list", env={"COLUMNS": "250"}).stdout
+    assert (f"258 {'t' * 90}" in wide, f"feature/258-{'b' * 60}" in wide) == (True, True)
     assert "  #87  -  " in shown["a1"]
     assert {len(shown["c1"].split()), *shown["c1"].split()} >= {"-", "d", "stale"}
 

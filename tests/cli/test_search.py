@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.project import Project
-from support.searching import STATE, kinds, project_to_search, search
+from support.searching import NOTE, STATE, add_run, kinds, project_to_search, search
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,6 +101,17 @@ def test_the_files_of_a_run_are_read_too(project: Project) -> None:
         assert f"{hit['run_id']} {hit['path']}" == path
     assert "events/002-broken.json of older is left out: " in project.faber("search", "polling").stderr
     assert "outside" not in project.faber("search", "outside").stdout.replace("nothing matches outside", "")
+
+
+def test_a_work_item_has_all_its_runs_searched(project: Project) -> None:
+    add_run(project, "second", STATE, {**NOTE, "text": "the gateway moved"}, hour=2)
+    add_run(project, "other", {**STATE, "work_id": "7"}, {**NOTE, "text": "no gateway"}, hour=3)
+    done = project.faber("search", "--work-id", "258", "gateway", "--json")
+    assert (done.stderr, [one["run_id"] for one in json.loads(done.stdout)["data"]["runs"]]) == (
+        "",
+        ["second", "newer"],
+    )
+    assert project.faber("search", "--work-id", "9", "gateway").returncode == 10
 
 
 def test_a_limit_leaves_out_the_oldest_and_says_so(project: Project) -> None:

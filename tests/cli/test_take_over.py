@@ -138,8 +138,8 @@ def test_a_work_item_means_its_newest_run_at_work_else_its_newest(several: tuple
     finish(project, older, "paused", "2026-01-05T10:00:00Z")
     assert f"Run: {older}\n" in project.faber("status", "--work-id", "258").stdout
     finish(project, newer, "in_progress", "2026-01-06T10:00:00Z")
-    done = project.faber("status", "--work-id", "258")
-    assert f"Run: {newer}\n" in done.stdout
+    done = project.faber("log", "--work-id", "258")
+    assert f"run {newer} started" in done.stdout
     assert f"note: {newer} is meant; the work item 258 also has {older}" in done.stderr
 
 

@@ -558,7 +558,7 @@ def test_a_hook_asks_the_agent_and_runs_no_mapped_program(mine: Project) -> None
     assert not (mine.root.parent / "ran").exists()
     loads = {event["artifact_id"]: event for event in mine.of_type("artifact_loaded")}
     assert (loads["issue"]["given"], loads["issue"]["size_bytes"]) == ("deferred", 0)
-    assert loads["issue"]["source"] == "/fractary-work:issue-fetch {work_id}"
+    assert loads["issue"]["source"] == "/fractary-work:issue-fetch 258"  # as the agent is asked
     assert mine.in_context == ["commits", "notes"]  # the agent may never run the command
     assert "Add a" in answer.packet
 

@@ -35,8 +35,8 @@ def typed(project: Project, content: bytes, *arguments: str) -> subprocess.Compl
 def test_a_note_is_recorded_with_where_the_run_was(project: Project) -> None:
     project.faber("session-load", "--trigger", "session_start")
     done = project.faber("note", "add", "the lock in auth/cache.py must stay")
-    assert done.stdout == f"✓ Recorded a note on {RUN} (35 letters)\n"
-    assert project.faber("note", "add", "x").stdout.endswith("(1 letter)\n")
+    assert done.stdout == f"✓ Recorded a note on {RUN}\n"
+    assert project.faber("note", "add", "x").stdout.endswith(f"{RUN}\n")
     note = project.of_type("note_recorded")[0]
     assert note == {
         "type": "note_recorded",
@@ -52,7 +52,7 @@ def test_a_note_is_recorded_with_where_the_run_was(project: Project) -> None:
 def test_a_text_without_a_subcommand_is_a_note(project: Project) -> None:
     for words in (["the lock must stay"], ["--run-id", RUN, "add more words"], ["add", "add"]):
         done = project.faber("note", *words)
-        assert done.stdout.startswith(f"✓ Recorded a note on {RUN} ("), done.stderr
+        assert done.stdout.startswith(f"✓ Recorded a note on {RUN}\n"), done.stderr
     assert [note["text"] for note in project.of_type("note_recorded")] == [
         "the lock must stay",
         "add more words",
@@ -111,7 +111,7 @@ def test_reconstitution_has_every_note(project: Project) -> None:
 
 def test_a_note_can_be_a_decision(project: Project) -> None:
     done = project.faber("note", "add", "--decision", "no cache: one query a page is fast enough")
-    assert done.stdout.startswith(f"✓ Recorded a decision on {RUN} (")
+    assert done.stdout.startswith(f"✓ Recorded a decision on {RUN}\n")
     assert project.faber("note", "add", "--kind", "decision", "SQLite, not files").returncode == 0
     lines = [
         line.partition("] ")[2] for line in project.faber("reconstitute", "--only", "decisions").stdout.split("\n")

@@ -290,6 +290,14 @@ def test_a_failed_step_is_tried_again_and_its_error_is_there(project: Project) -
     assert said.endswith("Last error (build:implement): pytest: 3 failed\nNewest of `errors` (build:implement): locked")
 
 
+def test_what_went_wrong_is_over_where_a_run_is_completed(project: Project) -> None:
+    errors = [{"phase": "build", "step": "implement", "error": "3 tests failed"}]
+    for status, is_said in (("completed", False), ("cancelled", True)):
+        project.change_state(status=status, errors=errors)
+        said = project.faber("reconstitute", RUN, "--only", "position").stdout
+        assert (f"Status: {status}" in said, "Last error" in said) == (True, is_said)
+
+
 def test_a_pending_question_is_asked_before_the_run_goes_on(project: Project) -> None:
     request = {
         "request_id": "fb-1",

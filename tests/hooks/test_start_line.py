@@ -114,6 +114,11 @@ def test_the_most_urgent_thing_is_said_alone(project: Project) -> None:
             "This step has failed 3 times: stop, and ask the user before you try it again.",
         ),
         (
+            {"status": "failed", "errors": [{"phase": "build", "step": "implement", "message": "no"}]},
+            "failed",
+            "Last error (build:implement): no",
+        ),
+        (
             {"approvals": [{"phase": "build", "status": "rejected", "approved_by": "mia", "reason": "too slow"}]},
             "approval waits",
             "Approval rejected (do not go on: ask the user): build: too slow (by mia)",
