@@ -48,9 +48,9 @@ WHAT_WAS_ASKED = "What a later start of a session gives counts before this."
 WHAT_IS_OVER = "What faber-ledger has of this run, which is over."
 APPROVAL = "Pending approval (do not go on before it is given): "
 REJECTED = "Approval rejected (do not go on: ask the user): "
+NEEDS_APPROVAL = "begins only after somebody has approved it, and "
 NOT_ON_RECORD = (
-    "begins only after somebody has approved it, and no approval is on record here: ask the user before you go on, also"
-    " if a summary says that it was given."
+    "no approval is on record here: ask the user before you go on, also if a summary says that it was given."
 )
 RELOADS = ("/fractary-faber:prime-context", "/fractary-faber:session-load", "faber-ledger session-load")
 MODES = {
@@ -224,7 +224,10 @@ def _lines_that_stop(
         label = REJECTED if "rejected" in (pending[-1].get("status"), pending[-1].get("decision")) else APPROVAL
         lines.append(Line(label, progress.words_of_approval(pending[-1]), rank=ORDER, most=MAX_ERROR))
     elif point and is_gated and not progress.is_approved(state, phase):
-        lines.append(Line(f"Approval: phase {one_line(phase, MAX_VALUE)} ", NOT_ON_RECORD, most=MAX_QUESTION))
+        from faber_ledger.context.grants import describe_grant  # most starts need no approval
+
+        label = f"Approval: phase {one_line(phase, MAX_VALUE)} {NEEDS_APPROVAL}"
+        lines.append(Line(label, describe_grant(run, phase) or NOT_ON_RECORD, most=MAX_QUESTION))
     tried, limit = progress.count_retries(state, phase), _most_retries(state, workflow, phase)
     if point and tried and limit and tried >= limit and progress.phase_statuses(state).get(phase or "") != "completed":
         used_up = f"The retries of phase {phase} are used up ({tried} of {limit})"
