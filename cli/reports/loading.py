@@ -76,7 +76,7 @@ class Loading:
         self.problems: list[str] = []
         self.selected, self.others = self._select(requested)
         self.blocks = blocks_of(self.state)
-        self.in_context: dict[str, Held] = {}  # what the blocks have of the session that the load goes on with
+        self.in_context: dict[str, Held] = {}  # what the blocks have of the newest session's loads
         self.session_id: str | None = None  # that the load belongs to
         self.writer = writer_of(run.root)
         self.caller = sessions.caller_of(os.environ, self.state, at, self.writer, read_environment(run.root))
@@ -173,7 +173,7 @@ class Loading:
 
     def _gather(self, view: sessions.View | None, *, dry: bool) -> Reload:
         self.session_id = self._session_before(view)
-        self.in_context = selection.loads_noted(self.blocks) if self.session_id is not None else {}
+        self.in_context = selection.loads_noted(self.blocks)
         result = reload.gather(
             self.selected,
             self.surroundings(),
