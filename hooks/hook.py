@@ -163,6 +163,15 @@ class Hook:
         except (Exception, OutOfTime) as error:  # noqa: BLE001 -- nothing else may be lost with it
             self.warn(f"tokens were not counted: {error!r}")
 
+    def _count_killed(self, recording: Recording, facts: list[Draft]) -> None:
+        """Count for a session that this start has ended, since its client's process is gone."""
+        from faber_ledger.recording.leaving import add_cost_of_killed
+
+        try:
+            add_cost_of_killed(recording, facts, self.at)
+        except (Exception, OutOfTime) as error:  # noqa: BLE001 -- nothing else may be lost with it
+            self.warn(f"tokens were not counted: {error!r}")
+
     def _receive(self, state: dict[str, Any]) -> Arrival:
         is_summary = self.call.hook == "PostCompact" and self.call.compact_summary != ""
         has_summaries = self._settings().summaries if is_summary else True
@@ -222,6 +231,8 @@ class Hook:
             self.warn(f"{recording.problem} - {recording.problem.hint}")
         decided = recording.record(arrival, loads)
         if decided.facts:
+            if decided.facts[0]["event"]["type"] == "session_ended" and arrival["hook"] == "SessionStart":
+                self._count_killed(recording, decided.facts)
             try:
                 recording.commit()
             except StateNotWritten as error:
