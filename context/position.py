@@ -401,10 +401,11 @@ def _line_about_place(run: Run, state: dict[str, Any], by_log: str | None) -> tu
     tree = work_tree_of(run.root)
     if tree is None or named == here:
         return Line("Branch: ", named, " (checked out here)" if tree is not None else ""), False
-    from faber_ledger.context.branch import describe_way_to  # most starts are on the run's branch
+    from faber_ledger.context.branch import describe_way_to, is_late  # most starts are on the run's branch
 
     there = f"{quoted(here)} is checked out here" if here else "it is not checked out here"
-    return Line("Branch: ", named, f", but {there}{describe_way_to(run.root, tree, named)}"), True
+    way = describe_way_to(run.root, tree, named, is_late=is_late(state))
+    return Line("Branch: ", named, f", but {there}{way}"), True
 
 
 def branch_by_log(run: Run, state: dict[str, Any], log: Log) -> str | None:

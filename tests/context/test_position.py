@@ -368,6 +368,10 @@ def test_a_command_is_given_only_where_it_leads_to_the_branch(project: Project) 
     assert said() == "; this clone does not have that branch: ask where it is"
     project.git("config", "remote.origin.url", "https://example.org/x.git")
     assert said() == "; this clone does not have that branch: run `git fetch`, or ask where it is"
+    project.change_state(current_phase="release")
+    assert (
+        said() == "; this clone does not have that branch: merged and deleted? Else run `git fetch`, or ask where it is"
+    )
     for unusable in ("HEAD", "feature/..x", "x.lock", "x//y"):
         assert said(unusable) == ""
     project.git("update-ref", "refs/remotes/origin/feature/258", "HEAD")
