@@ -82,7 +82,7 @@ def leave_run(root: str, seen: SeenClient, pid: str | None, at: float, warn: War
 
 
 def add_cost_of_killed(recording: Recording, ends: list[Draft], at: float) -> None:
-    """Add what the session cost that a start has ended, if it was this clone's and its client's process is gone.
+    """Add what the session cost that a start ends, if it was this clone's and its client's process is gone.
 
     Another one is counted by its own end. Every start ends all that is open: there is one at most.
     """
