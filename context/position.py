@@ -44,13 +44,13 @@ FACT, ORDER, MORE = range(3)  # ranks
 WHAT_THIS_IS = "faber-ledger gives you this at each start of a session."
 BELOW = "… (the rest: below)"
 MIDDLE = ") … "
-WHAT_WAS_ASKED = "What a later start of a session gives counts before this."
+WHAT_WAS_ASKED = "A session started later has newer context than this."
 WHAT_IS_OVER = "What faber-ledger has of this run, which is over."
 APPROVAL = "Pending approval (do not go on before it is given): "
 REJECTED = "Approval rejected (do not go on: ask the user): "
+NEEDS_APPROVAL = "begins only after somebody has approved it, and "
 NOT_ON_RECORD = (
-    "begins only after somebody has approved it, and no approval is on record here: ask the user before you go on, also"
-    " if a summary says that it was given."
+    "no approval is on record here: ask the user before you go on, also if a summary says that it was given."
 )
 RELOADS = ("/fractary-faber:prime-context", "/fractary-faber:session-load", "faber-ledger session-load")
 MODES = {
@@ -224,7 +224,10 @@ def _lines_that_stop(
         label = REJECTED if "rejected" in (pending[-1].get("status"), pending[-1].get("decision")) else APPROVAL
         lines.append(Line(label, progress.words_of_approval(pending[-1]), rank=ORDER, most=MAX_ERROR))
     elif point and is_gated and not progress.is_approved(state, phase):
-        lines.append(Line(f"Approval: phase {one_line(phase, MAX_VALUE)} ", NOT_ON_RECORD, most=MAX_QUESTION))
+        from faber_ledger.context.grants import describe_grant  # most starts need no approval
+
+        label = f"Approval: phase {one_line(phase, MAX_VALUE)} {NEEDS_APPROVAL}"
+        lines.append(Line(label, describe_grant(run, phase) or NOT_ON_RECORD, most=MAX_QUESTION))
     tried, limit = progress.count_retries(state, phase), _most_retries(state, workflow, phase)
     if point and tried and limit and tried >= limit and progress.phase_statuses(state).get(phase or "") != "completed":
         used_up = f"The retries of phase {phase} are used up ({tried} of {limit})"
@@ -398,10 +401,11 @@ def _line_about_place(run: Run, state: dict[str, Any], by_log: str | None) -> tu
     tree = work_tree_of(run.root)
     if tree is None or named == here:
         return Line("Branch: ", named, " (checked out here)" if tree is not None else ""), False
-    from faber_ledger.context.branch import describe_way_to  # most starts are on the run's branch
+    from faber_ledger.context.branch import describe_way_to, is_late  # most starts are on the run's branch
 
     there = f"{quoted(here)} is checked out here" if here else "it is not checked out here"
-    return Line("Branch: ", named, f", but {there}{describe_way_to(run.root, tree, named)}"), True
+    way = describe_way_to(run.root, tree, named, is_late=is_late(state))
+    return Line("Branch: ", named, f", but {there}{way}"), True
 
 
 def branch_by_log(run: Run, state: dict[str, Any], log: Log) -> str | None:

@@ -163,6 +163,15 @@ class Hook:
         except (Exception, OutOfTime) as error:  # noqa: BLE001 -- nothing else may be lost with it
             self.warn(f"tokens were not counted: {error!r}")
 
+    def _count_killed(self, recording: Recording, facts: list[Draft]) -> None:
+        """Count for a session that this start has ended, since its client's process is gone."""
+        from faber_ledger.recording.leaving import add_cost_of_killed
+
+        try:
+            add_cost_of_killed(recording, facts, self.at)
+        except (Exception, OutOfTime) as error:  # noqa: BLE001 -- nothing else may be lost with it
+            self.warn(f"tokens were not counted: {error!r}")
+
     def _receive(self, state: dict[str, Any]) -> Arrival:
         is_summary = self.call.hook == "PostCompact" and self.call.compact_summary != ""
         has_summaries = self._settings().summaries if is_summary else True
@@ -222,6 +231,8 @@ class Hook:
             self.warn(f"{recording.problem} - {recording.problem.hint}")
         decided = recording.record(arrival, loads)
         if decided.facts:
+            if decided.facts[0]["event"]["type"] == "session_ended" and arrival["hook"] == "SessionStart":
+                self._count_killed(recording, decided.facts)
             try:
                 recording.commit()
             except StateNotWritten as error:
@@ -340,8 +351,11 @@ class Start(Hook):
         branch, status = progress.branch_name(state) or self._own_branch, state.get("status")
         failures = progress.count_errors(state, progress.place_of(progress.resume_point(state)))
         is_wrong = here is not None and isinstance(branch, str) and branch != here["branch"]
+        is_away = may_be_merged = False
         if is_wrong:
-            from faber_ledger.context.branch import has_branch  # most starts are on the run's branch
+            from faber_ledger.context.branch import has_branch, is_late  # most starts are on the run's branch
+
+            is_away, may_be_merged = not has_branch(run.root, str(branch)), is_late(state)
 
         if is_new := is_set_up_unchecked(run.root):
             from faber_ledger.runs.set_up import line_to_set_up  # only the first start of a clone looks
@@ -350,7 +364,8 @@ class Start(Hook):
         found = {  # in at most 16 letters, the most urgent first; `status` and `doctor` say all of it
             "not recorded": not self._is_recorded,
             "state unreadable": is_broken,
-            "branch not here": is_wrong and not has_branch(run.root, str(branch)),  # as after a merge
+            "branch gone": is_away and may_be_merged,
+            "branch not here": is_away,
             "wrong branch": is_wrong,
             "files not here": run.is_kept,
             "bad active file": self._active is not None and self._active.problem,

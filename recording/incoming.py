@@ -239,7 +239,7 @@ def _end(arrival: Arrival, view: View, caller: Caller, delivery: Delivery) -> De
     seen = _seen_of(arrival)
     session_id = find_session(view, caller, seen)
     if session_id is None and not _has_begun(arrival, seen):
-        return Decided(is_unheard_of=True)
+        return Decided(is_unheard_of=not is_finished(arrival))
     has_ended = session_id is not None and session_id not in open_sessions(view.blocks)
     if has_ended and is_finished(arrival) and not _may_replace_end(view, caller, session_id, seen):
         return Decided()

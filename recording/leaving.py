@@ -13,12 +13,12 @@ from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.progress import snapshot
-from faber_ledger.runs.seen import note_session
+from faber_ledger.runs.seen import client_here, is_alive, note_session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from faber_ledger.ledger.errors import Warn
-    from faber_ledger.ledger.events import Draft
+    from faber_ledger.ledger.events import Draft, Recorded
     from faber_ledger.recording.sessions import Caller
     from faber_ledger.runs.run import Run
     from faber_ledger.runs.seen import SeenClient
@@ -47,8 +47,6 @@ def leave_run(root: str, seen: SeenClient, pid: str | None, at: float, warn: War
     What fails is a warning. Return False if the run was locked, so that it is tried again.
     """
     from faber_ledger.recording.call import checkout_after, checkout_at_end  # only where a client moves
-    from faber_ledger.recording.usage import facts_of_usage, read_usage
-    from faber_ledger.runs.settings import Settings, counts_usage
 
     there, run_id = seen.root or root, seen.run_id or ""
     try:
@@ -74,14 +72,35 @@ def leave_run(root: str, seen: SeenClient, pid: str | None, at: float, warn: War
                     continue  # another client's, or another clone's
                 end = sessions.end_session(recording.view, caller, name, "abandoned")
                 facts += [end, *checkout_after(end, checkout)]
-                agent = start["event"].get("agent")
-            if facts and seen.transcript is not None and counts_usage(Settings(run, os.environ)):
-                log = recording.view.log
-                found = read_usage(seen.client, str(agent), seen.transcript, log, recording.state, at)
-                facts += facts_of_usage(found, log, seen.client)
+                last = start
             if facts:
-                recording.append(facts)
+                recording.append([*facts, *_facts_of_cost(recording, seen, last, at)])
     except (LedgerError, OSError, sqlite3.Error) as error:
         warn(f"the session on {run_id} was not ended: {error}")
         return not isinstance(error, Locked)
     return True
+
+
+def add_cost_of_killed(recording: Recording, ends: list[Draft], at: float) -> None:
+    """Add what the session cost that a start ends, if it was this clone's and its client's process is gone.
+
+    Another one is counted by its own end. Every start ends all that is open: there is one at most.
+    """
+    for end in ends:
+        start = recording.view.log.start_of(str(dict(end["event"]).get("session_id")))
+        seen = client_here(recording.run.root, start)
+        if start is not None and seen is not None and is_alive(seen.pid) is False:
+            recording.add(_facts_of_cost(recording, seen, start, at), at=at, writer=recording.writer)
+            return
+
+
+def _facts_of_cost(recording: Recording, seen: SeenClient, start: Recorded, at: float) -> list[Draft]:
+    """Return what a client's responses cost that no event has yet, by its transcript."""
+    from faber_ledger.recording.usage import facts_of_usage, read_usage
+    from faber_ledger.runs.settings import Settings, counts_usage
+
+    if seen.transcript is None or not counts_usage(Settings(recording.run, os.environ)):
+        return []
+    log = recording.view.log
+    found = read_usage(seen.client, str(start["event"].get("agent")), seen.transcript, log, recording.state, at)
+    return facts_of_usage(found, log, seen.client)

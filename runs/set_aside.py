@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
 
 
-ROWS = ".rows.jsonl"  # the ending of a file with events
+ROWS = ".rows.jsonl"  # the ending of a file with events whose payloads a redaction from elsewhere removed
 LARGEST = 256 * 1024 * 1024  # bytes of a file that is copied or read
 KEPT_SECONDS = 30 * 24 * 3600
 

@@ -2,6 +2,7 @@
 
 A key has the value of the side that changed it, in nested objects and in lists of phases too. Where both sides did, an
 object whose status is completed or cancelled wins over one at work; else the side whose state was updated later wins.
+Phase and step count as one key, since a step of another phase is none.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 OURS, THEIRS = "ours", "theirs"  # as git says it: in a rebase ours is the branch that commits are put onto
 UPDATED_AT = "updated_at"
 ABSENT = object()
+POSITION = ("current_phase", "current_step", "current_step_id")
 ITEM_NAMES = ("phase_name", "name", "id", "step_id", "session_id")  # what names an object in a list
 LONGEST_VALUE = 200
 
@@ -49,10 +51,14 @@ class Loss(NamedTuple):
 
     def __str__(self) -> str:
         """Say it in one line."""
+        return self.line({})
+
+    def line(self, names: Mapping[str, str]) -> str:
+        """Say it in one line, with these names of the sides."""
         side = THEIRS if self.used == OURS else OURS
         value = "removed it" if self.other is None else f"had {_shorten(self.other)}"
         what = f"both sides changed {self.key}" if self.has_base else f"the sides differ in {self.key}"
-        return f"{what}: {self.used} is used, {side} {value}"
+        return f"{what}: {names.get(self.used, self.used)} is used, {names.get(side, side)} {value}"
 
 
 class Merged(NamedTuple):
@@ -62,9 +68,9 @@ class Merged(NamedTuple):
     losses: list[Loss]
     remark: str = ""
 
-    def lines(self) -> list[str]:
-        """Name what was not used, one line each."""
-        return [*([self.remark] if self.remark else []), *map(str, self.losses)]
+    def lines(self, names: Mapping[str, str] | None = None) -> list[str]:
+        """Name what was not used, one line each, perhaps with other `names` of the sides."""
+        return [*([self.remark] if self.remark else []), *[loss.line(names or {}) for loss in self.losses]]
 
 
 def merge_states(base: bytes, ours: bytes, theirs: bytes, blocks: Blocks | None) -> Merged:
@@ -131,6 +137,9 @@ def _merge_members(before: Members, mine: Members, other: Members) -> tuple[Memb
     """Merge the members of two states; our blocks, which are written again, and times alone are never a loss."""
     is_theirs_later = _is_later(other.get(UPDATED_AT), mine.get(UPDATED_AT))
     losses: list[Loss] = []
+    places = [[side.get(name) for name in POSITION] for side in (before, mine, other)]
+    if places[0] not in places[1:]:  # both sides have moved: all of it is of one side
+        before = before | {name: {"is": "neither side's"} for name in POSITION}
     merged = _merge(before, mine, other, (), losses, takes_theirs=is_theirs_later)
     if UPDATED_AT in mine and UPDATED_AT in other:
         merged = {**merged, UPDATED_AT: (other if is_theirs_later else mine)[UPDATED_AT]}

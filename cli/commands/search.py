@@ -114,7 +114,7 @@ def lines_of(groups: list[list[Hit]], text: str, names: Mapping[str, str], *, ha
         yield f"nothing matches {text}"
         return
     labels = project_labels(names)
-    hits = [hit._replace(at=None) if hit.kind == STATE else hit for group in groups for hit in group]
+    hits = [hit._replace(at=hit.entry_at) if hit.kind == STATE else hit for group in groups for hit in group]
     rows = table([(hit.at or "-", hit.kind, hit.event_id or hit.path or "-", hit.excerpt) for hit in hits])
     for group in groups:
         name = labels.get(group[0].project or "")

@@ -95,7 +95,7 @@ def _anchors(run: Run, remote: RemoteHeads, items: list[LogProblem]) -> list[str
 def _anchor_lines(run_id: str, anchors: list[str] | None) -> Iterator[str]:
     if anchors:
         compared = f"{run_id}: compared with {'; '.join(anchors)}"
-        yield f"{compared}: events unknown to all of these cannot be detected as missing"
+        yield f"{compared}: the loss of an event that none of these has would go unnoticed"
     elif anchors is not None:
         yield f"{run_id}: nothing outside the file to compare it with: missing events cannot be detected"
 

@@ -17,7 +17,7 @@ from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.run import ACTIVE_FILES, HOOK_LOG, RUNS, Run, clone_folder, common_directory
-from faber_ledger.runs.set_aside import list_set_aside
+from faber_ledger.runs.set_aside import ROWS, list_set_aside
 
 ROLLED_BACK = "rolled_back"
 
@@ -79,7 +79,10 @@ def check_set_aside(patient: Patient) -> Iterator[Finding]:
     if found:
         what = f"{plural(len(found), 'file')} set aside in the last 30 days: {os.path.dirname(found[0])}"
         names = ", ".join([os.path.basename(path) for path in found[-3:]])
-        yield Finding("note", f"{what}; the newest: {names}", "look at them, or leave them: they are removed in time")
+        hint = "look at them, or leave them: they are removed in time"
+        if any([path.endswith(ROWS) for path in found]):
+            hint += f"; *{ROWS} has in clear what others redacted, which `faber-ledger redact --undo` puts back"
+        yield Finding("note", f"{what}; the newest: {names}", hint)
 
 
 def check_permissions(patient: Patient) -> Iterator[Finding]:

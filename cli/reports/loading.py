@@ -17,7 +17,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.projections.fold import blocks_of, fold, newest_open, open_sessions
 from faber_ledger.recording import sessions
 from faber_ledger.recording.call import checkout_after, checkout_at_start, read_environment
-from faber_ledger.recording.leaving import follow_client
+from faber_ledger.recording.leaving import add_cost_of_killed, follow_client
 from faber_ledger.recording.left_facts import record_or_leave
 from faber_ledger.recording.secrets.mask import mask_text
 from faber_ledger.recording.sessions import sessions_elsewhere
@@ -76,7 +76,7 @@ class Loading:
         self.problems: list[str] = []
         self.selected, self.others = self._select(requested)
         self.blocks = blocks_of(self.state)
-        self.in_context: dict[str, Held] = {}  # what the blocks have of the session that the load goes on with
+        self.in_context: dict[str, Held] = {}  # what the blocks have of the newest session's loads
         self.session_id: str | None = None  # that the load belongs to
         self.writer = writer_of(run.root)
         self.caller = sessions.caller_of(os.environ, self.state, at, self.writer, read_environment(run.root))
@@ -122,6 +122,7 @@ class Loading:
                 loads = result.drafts(session_id, self.caller["client"], missing)
                 self.session_id = session_id
                 _mask_errors(loads)
+                add_cost_of_killed(recording, opening, self.at)
                 recording.append([*opening, *loads])
                 self.blocks = recording.blocks
         except (LedgerError, OSError, sqlite3.Error) as error:  # the agent gets its context all the same
@@ -173,7 +174,7 @@ class Loading:
 
     def _gather(self, view: sessions.View | None, *, dry: bool) -> Reload:
         self.session_id = self._session_before(view)
-        self.in_context = selection.loads_noted(self.blocks) if self.session_id is not None else {}
+        self.in_context = selection.loads_noted(self.blocks)
         result = reload.gather(
             self.selected,
             self.surroundings(),

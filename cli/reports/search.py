@@ -15,6 +15,7 @@ from faber_ledger.context.reconstitution.faber_files import read_documents
 from faber_ledger.context.reconstitution.steps import read_named
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.word_query import WordQuery, excerpt
+from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.disk import FileRefused
 from faber_ledger.ledger.errors import LedgerError, StateMissing
 from faber_ledger.ledger.event_types import has_required
@@ -47,7 +48,8 @@ WANTED = EventQuery(types=tuple(FIELDS))
 class Hit(NamedTuple):
     """One match: in an event, which `show` takes, at a path of a `state.json`, or in the file at a path.
 
-    `at` of a state is the last change of anything in it, which orders its hits and is not shown.
+    `at` of a state is the last change of anything in it, which orders its hits and is not shown; `entry_at` is the time
+    of the entry of a list that the hit is in, as an error's, if it says one.
     `project` is its id on the server; None in this clone.
     """
 
@@ -58,6 +60,7 @@ class Hit(NamedTuple):
     event_id: str | None
     path: str | None
     excerpt: str
+    entry_at: str | None = None
 
 
 def search_run(run: Run, query: WordQuery, warn: Callable[[str], None]) -> Iterator[Hit]:
@@ -115,7 +118,17 @@ def search_event(run_id: str, recorded: Recorded, query: WordQuery, project: str
 def search_state(run_id: str, state: dict[str, Any], query: WordQuery, project: str | None = None) -> Iterator[Hit]:
     """Yield the hits in a state, each in one of its texts."""
     for path, text in state_texts(state):
-        yield from _hits([text], query, run_id, text_of(state, "updated_at"), STATE, path=path, project=project)
+        for hit in _hits([text], query, run_id, text_of(state, "updated_at"), STATE, path=path, project=project):
+            yield hit._replace(entry_at=_time_of_entry(state, path))
+
+
+def _time_of_entry(state: dict[str, Any], path: str) -> str | None:
+    """Return the time of the entry of one of a state's lists, such as `errors`; None if it says none."""
+    name, _, place = path.partition("[")
+    entries = state.get(name)
+    numbered = {str(number): entry for number, entry in enumerate(entries if isinstance(entries, list) else ())}
+    at = seconds_of(text_of(numbered.get(place.partition("]")[0]), "timestamp"))  # a key may have brackets
+    return None if at is None else utc_text(at)
 
 
 def _hits(

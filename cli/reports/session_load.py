@@ -143,7 +143,9 @@ def _head_lines(loading: Loading, result: Reload, *, is_look: bool) -> Iterator[
 
 
 def _room_lines(result: Reload, given_bytes: int) -> list[str]:
-    return [f"Contents given: {kilobytes(given_bytes)} (--budget gives more)"] if result.lacks_room() else []
+    """Return the size of contents that were cut; more than was loaded they are by what stands around it."""
+    is_cut = result.lacks_room() and given_bytes < sum(loaded["size_bytes"] for loaded in result.loaded)
+    return [f"Contents given: {kilobytes(given_bytes)} (--budget gives more)"] if is_cut else []
 
 
 def _named(loaded: Loaded) -> str:
@@ -177,12 +179,13 @@ def _session_lines(current: Blocks, session_id: str | None) -> Iterator[str]:
     environment = session.get("environment") or {}
     metadata = current.get("context_metadata")
     known = metadata if isinstance(metadata, dict) else {}
-    hostname, platform, cwd = [environment.get(name) or "unknown" for name in ("hostname", "platform", "cwd")]
     yield "Session tracking:"
     yield f"  Current session: {session_id or 'none'}"
     yield f"  Total sessions: {len(session_history(current))}"
-    yield f"  Environment: {hostname} ({platform})"
-    yield f"  Working directory: {cwd}"
+    if environment:
+        hostname, platform, cwd = [environment.get(name) or "unknown" for name in ("hostname", "platform", "cwd")]
+        yield f"  Environment: {hostname} ({platform})"
+        yield f"  Working directory: {cwd}"
     yield ""
     yield "Context metadata:"
     yield f"  Last reload: {known.get('last_artifact_reload') or 'never'}"
@@ -274,7 +277,7 @@ def dry_lines(loading: Loading, result: Reload, given_bytes: int) -> Iterator[st
     yield f"Total: {len(actions)} artifacts ({count} would be loaded, {skipped}{would_fail})"
     size = sum(loaded["size_bytes"] for loaded in result.loaded)
     yield f"Estimated context size: {kilobytes(size)}"
-    if result.lacks_room():
+    if result.lacks_room() and given_bytes < size:
         yield f"Contents that would be given: {kilobytes(given_bytes)} (--budget gives more)"
     if loading.others:
         yield f"Not selected, for their triggers, phase or condition: {', '.join(loading.others)}"
@@ -321,7 +324,8 @@ def _dry_artifact(
     elif not outcome["is_deferred"]:
         yield f"    Size: {kilobytes(outcome['size_bytes'])}"
     known = loading.in_context.get(artifact["id"])
-    yield f"    Last loaded: {ago(selection.age_of(known, loading.at)) if known is not None else 'never'}"
+    earlier = " (in an earlier session)" if loading.session_id is None else ""
+    yield f"    Last loaded: {ago(selection.age_of(known, loading.at)) + earlier if known is not None else 'never'}"
     yield f"    Action: {action}"
     if action == LOAD and result.given.get(artifact["id"]) == "outline":
         yield OUTLINED

@@ -48,7 +48,7 @@ from faber_ledger.runs.seen import shape_of
 from faber_ledger.runs.sent import Sent
 from faber_ledger.runs.set_aside import read_or_empty, report
 from faber_ledger.runs.state_file import read_state
-from faber_ledger.runs.state_merge import merge_states
+from faber_ledger.runs.state_merge import OURS, THEIRS, merge_states
 
 
 class Taken(NamedTuple):
@@ -207,7 +207,7 @@ def _merge_state(run: Run, sent: Sent, base: str, ours: dict[str, Any], theirs: 
     with read_log(run) as log:
         if not replace_state(run, merged.content.decode(), content_of(ours), log, warn):
             return ""
-    for line in merged.lines():
+    for line in merged.lines({OURS: "the one here", THEIRS: f"the one at {sent.remote}"}):
         report(run, warn, f"{run.run_id}: state.json: {line}")
     sent.note_shared(digest_of(theirs))  # so that the merge is sent
     return "merged"
@@ -238,8 +238,8 @@ def _take_metadata(run: Run, sent: Sent, path: str | None, remote: str, warn: Wa
         _is_set_back(run, sent, sent.here.metadata_base) or not _is_unchanged(run, sent, METADATA, found, noted)
     )
     if is_ours:
-        what = "both sides changed it" if noted else f"it differs from the one at {remote}"
-        report(run, warn, f"{run.run_id}: metadata.json: {what}: ours is used")
+        what = f"it was changed here and at {remote}" if noted else f"it differs from the one at {remote}"
+        report(run, warn, f"{run.run_id}: metadata.json: {what}: the one here is used")
     elif is_new and (
         run.is_kept
         or is_tracked(run.metadata_path) is not False

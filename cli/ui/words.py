@@ -82,7 +82,8 @@ def value_words(value: Any) -> str:
     else:
         return f"{text[:LONGEST_VALUE]}… ({len(text):,} characters)"
     count = sum([size <= LONGEST_VALUE for size in accumulate([len(part) + 2 for part in parts])])
-    more = [f"… {len(parts) - count} more"] if count < len(parts) else []
+    left = len(parts) - count
+    more = [f"… {left} more" if count else plural(left, "entry", "entries")] if left else []
     return f"{ends[0]}{', '.join([*parts[:count], *more])}{ends[1]}"
 
 

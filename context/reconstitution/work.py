@@ -37,7 +37,7 @@ def find_work(run: Run, state: dict[str, Any], starts: list[Start]) -> dict[str,
     is_here = [line.split()[1:2] == ["commit"] for line in answer.split("\n")]
     here = [tip for tip, known in zip(tips, is_here[1:], strict=False) if known]
     in_tree = find_run(run.root, run.run_id) if run.is_kept else run
-    paths = [os.path.relpath(path, run.root) for path in in_tree.tracked_paths]
+    paths = [os.path.relpath(path, run.root) for path in (*in_tree.tracked_paths, in_tree.own_directory)]
     of_run = _list(run.root, "--full-history", "--branches", "--remotes", "HEAD", "--", *paths)
     brought = _commits_brought(run.root, [*of_run[-1:], *here[-3:]])
     found = brought or [*of_run]

@@ -73,6 +73,26 @@ CASES = {
             'both sides changed current_phase: theirs is used, ours had "evaluate"',
         ),
     ),
+    "one goes on to the next step, the other has gone back to an earlier phase": Case(
+        {"updated_at": EARLY, "current_phase": "build", "current_step": "implement"},
+        {"updated_at": LATE, "current_step": "test"},
+        {"current_phase": "architect", "current_step": "refine-spec"},
+        {"updated_at": LATE, "current_phase": "build", "current_step": "test"},
+        (
+            'both sides changed current_phase: ours is used, theirs had "architect"',
+            'both sides changed current_step: ours is used, theirs had "refine-spec"',
+        ),
+    ),
+    "one goes back to a phase without a step": Case(
+        {"current_phase": "build", "current_step": "implement", "updated_at": EARLY},
+        {"current_step": "test"},
+        {"current_phase": "architect", "current_step": REMOVED, "updated_at": LATE},
+        {"current_phase": "architect", "updated_at": LATE},
+        (
+            'both sides changed current_phase: theirs is used, ours had "build"',
+            'both sides changed current_step: theirs is used, ours had "test"',
+        ),
+    ),
     "one cancels the run, the other works on": Case(
         {"updated_at": EARLY, "status": "in_progress"},
         {"status": "cancelled"},

@@ -95,6 +95,8 @@ def test_the_next_start_counts_redactions_from_elsewhere_and_names_who(pair: Pai
     assert "redacted events" not in start_line(pair.ann)
     assert SAID not in shown(pair.ann)
     (aside,) = set_aside(pair.ann)
+    assert aside.name.endswith(".rows.jsonl")
+    assert "*.rows.jsonl has in clear what others redacted" in pair.ann.faber("doctor").stdout
     assert aside.stat().st_mode & 0o777 == 0o600
     assert files_with(pair.ann.root, SAID) == [str(aside.relative_to(pair.ann.root))]
     assert pair.ann.faber("verify").returncode == 0

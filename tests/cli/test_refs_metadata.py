@@ -74,7 +74,7 @@ def test_of_a_file_that_both_sides_changed_ours_is_used(one: CarriedClone, two: 
     put(two, "theirs")
     two.sync()
     put(one, "ours")
-    assert f"{RUN}: metadata.json: both sides changed it: ours is used" in one.sync().stderr
+    assert f"{RUN}: metadata.json: it was changed here and at origin: the one here is used" in one.sync().stderr
     assert (plan_in(one), plan_at(one)) == ("ours", "ours")
     two.sync()
     assert plan_in(two) == "ours"

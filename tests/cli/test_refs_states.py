@@ -138,7 +138,7 @@ def test_the_next_start_says_what_the_background_has_merged(one: CarriedClone) -
     two.end("second")
     two.wait_for_sender()
     assert "1 warning" in two.start_line("third")
-    assert "both sides changed current_phase: ours is used, theirs had" in two.faber("status").stdout
+    assert "both sides changed current_phase: the one here is used, the one at origin had" in two.faber("status").stdout
     assert two.state["current_phase"] == "release"
 
 
@@ -267,7 +267,7 @@ def test_without_a_base_no_line_says_that_both_sides_changed(one: CarriedClone) 
     forget_exchange(one)
     one.change(ours=1)
     said = one.sync().stderr
-    assert 'state.json: the sides differ in current_phase: theirs is used, ours had "build"' in said
+    assert 'state.json: the sides differ in current_phase: the one at origin is used, the one here had "build"' in said
     assert "both sides changed" not in said
     assert (one.state["current_phase"], one.state["ours"]) == ("evaluate", 1)
 

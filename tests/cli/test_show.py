@@ -13,6 +13,7 @@ from support.project import PROTOCOL, Project
 from support.sample_log import CLIENT, FIRST, SECOND, write_run
 from support.sample_log import RUN as SAMPLE
 
+from faber_ledger.cli.ui.words import value_words
 from faber_ledger.ledger.log import Log
 
 LOADED_FIRST = "# Orchestration\n\nOne step after the other.\n"
@@ -63,6 +64,12 @@ def test_an_event_is_shown_with_what_it_changed(sample: Project) -> None:
     assert "context_metadata.artifacts_in_context[0]" in fields
     lines = sample.faber("show", "9").stdout
     assert "it changed nothing in state.json" in lines
+
+
+def test_entries_of_which_none_has_room_are_counted() -> None:
+    assert value_words([{"summary": "x" * 200}]) == "[1 entry]"
+    assert value_words({"one": "x" * 200, "two": 2}) == "{2 entries}"
+    assert value_words(["x" * 60, "y" * 60]).endswith(", … 1 more]")
 
 
 def test_an_event_that_was_changed_says_so(sample: Project) -> None:

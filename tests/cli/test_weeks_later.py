@@ -119,6 +119,18 @@ def test_commits_that_are_gone_are_each_named_once(colleague: Project) -> None:
     assert line == f"- Commits not in this clone (squashed or deleted): {', '.join(gone)}"
 
 
+def test_a_squash_is_found_by_fabers_events_where_ledgers_travel_in_refs(tmp_path: Path) -> None:
+    made = Project.made(tmp_path / "project", {**usual_state(), "artifacts": {"commits": ["0123456789abcdef"]}})
+    made.write(".gitignore", "state.json\nledger.db\n")
+    made.write(f".fractary/runs/{RUN}/events/001-approval_granted.json", json.dumps(EVENTS[3]))
+    made.write("lists.py", "print()\n")
+    made.commit("Share lists (#261)")
+    made.change_state(status="completed")
+    said = made.said("reconstitute", RUN, "--only", "branch")
+    assert "- Commit: " in said
+    assert "Share lists (#261)\n- Commits not in this clone (squashed or deleted): 0123456\n" in said
+
+
 def test_the_whole_answer_has_no_warning_of_what_is_over(colleague: Project) -> None:
     done = colleague.faber(*BY_ITEM)
     assert (done.returncode, done.stderr) == (0, "")

@@ -54,6 +54,32 @@ def test_a_program_gets_a_line_an_artifact_instead_of_the_report(project: Projec
     assert "\n  ✓ second (as an outline)\n  ⊘ first - this session has it: loaded just now\n  ⊘ third - " in again
 
 
+def test_a_dry_run_says_when_an_earlier_session_loaded_an_artifact(project: Project) -> None:
+    assert "    Last loaded: never\n" in load(project, "--dry-run")
+    load(project)
+    assert "    Last loaded: just now\n" in load(project, "--dry-run")
+    assert project.faber("session-save").returncode == 0
+    dry = load(project, "--dry-run")
+    assert "    Last loaded: just now (in an earlier session)\n" in dry
+    assert dry.count("Action: LOAD") == 3
+
+
+def test_a_look_leaves_out_what_is_not_known(project: Project) -> None:
+    look, _ = project.on_terminal("session-load")
+    assert "  Current session: none" in look
+    assert "unknown" not in look
+
+
+def test_contents_that_have_more_than_was_loaded_were_not_cut(tmp_path: Path) -> None:
+    """The run's state is always without what the position says."""
+    small = Project.made(tmp_path / "small")
+    small.change_state(phases={"frame": {"status": "completed", "steps": [{"name": "setup", "status": "completed"}]}})
+    for options in ([], ["--dry-run", "--force"]):
+        shown = load(small, "--artifacts", "workflow-state", *options)
+        assert "Given: as an outline" in shown
+        assert "--budget gives more" not in shown
+
+
 def test_nobody_misses_an_optional_file_of_the_shipped_workflow(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "project")
     (project.root / "plugins/faber/docs/workflow-orchestration-protocol.md").unlink()

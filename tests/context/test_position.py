@@ -192,6 +192,22 @@ def test_an_approval_that_is_not_on_record_is_asked_for_first(
     assert said.find("ask the user before you go on.\n") < said.index("What to do")
 
 
+@pytest.mark.parametrize(("phase", "is_named"), [("release", True), ("build", False), (None, False)])
+def test_an_approval_among_fabers_events_is_named_to_be_confirmed(
+    project: Project, phase: str | None, is_named: bool
+) -> None:
+    given = {"type": "approval_granted", "timestamp": "2026-01-09T08:00:00Z", "phase": phase, "message": "maria: go"}
+    project.write(f".fractary/runs/{RUN}/events/002-approval_granted.json", json.dumps(given))
+    project.write(f".fractary/runs/{RUN}/events/003-approval_granted.json", "[]")
+    said = position_in(project, current_phase="release", current_step="core-merge-pr")
+    event = "events/002-approval_granted.json says: maria: go (2026-01-09T08:00:00Z). Confirm it with the user.\n"
+    assert (f"has approved it, and state.json has no approval; {event}" in said) == is_named
+    assert ("no approval is on record here" in said) != is_named
+    denied = {"type": "approval_denied", "phase": "release"}
+    project.write(f".fractary/runs/{RUN}/events/004-approval_denied.json", json.dumps(denied))
+    assert "events/004-approval_denied.json says: approval_denied by somebody. Confirm" in position_in(project)
+
+
 def test_who_is_to_approve_is_said_before_what_to_do(project: Project) -> None:
     waiting = {"phase": "release", "reason": "guarded autonomy", "approver": "maria", "requested_at": "2026-01-09"}
     said = position_in(project, current_phase="release", pending_approvals=[waiting])
@@ -360,6 +376,10 @@ def test_a_command_is_given_only_where_it_leads_to_the_branch(project: Project) 
     assert said() == "; this clone does not have that branch: ask where it is"
     project.git("config", "remote.origin.url", "https://example.org/x.git")
     assert said() == "; this clone does not have that branch: run `git fetch`, or ask where it is"
+    project.change_state(current_phase="release")
+    assert (
+        said() == "; this clone does not have that branch: merged and deleted? Else run `git fetch`, or ask where it is"
+    )
     for unusable in ("HEAD", "feature/..x", "x.lock", "x//y"):
         assert said(unusable) == ""
     project.git("update-ref", "refs/remotes/origin/feature/258", "HEAD")

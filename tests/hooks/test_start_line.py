@@ -124,6 +124,11 @@ def test_the_most_urgent_thing_is_said_alone(project: Project) -> None:
             "Approval rejected (do not go on: ask the user): build: too slow (by mia)",
         ),
         ({"branch": "feat/merged"}, "branch not here", "Branch: feat/merged, but main is checked out here"),
+        (
+            {"branch": "feat/merged", "artifacts": {"pr_url": "https://example.org/pull/1"}},
+            "branch gone",
+            "Branch: feat/merged, but main is checked out here",
+        ),
     ],
 )
 def test_what_forbids_to_go_on_is_said_first_and_by_status(

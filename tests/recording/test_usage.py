@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,27 @@ def test_what_a_run_that_is_left_cost_is_counted_at_once(project: Project, by_de
     append(path, response("msg_2", (1, 1, 1), after=2))
     deliver(other, END, path)
     assert (counted(other), len(counted(project))) == ([(MODEL, 1, 1, 1, 1)], 1)
+
+
+@pytest.mark.parametrize("by_delivery", [True, False])
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_what_a_killed_client_cost_is_counted_by_the_next_start(
+    project: Project, is_killed: bool, by_delivery: bool
+) -> None:
+    path, pid = place_of(project, ME), "999999999" if is_killed else str(os.getpid())
+    project.deliver(START, client=ME, pid=pid, fields={"transcript_path": str(path)})
+    project.age_log(60)
+    project.said("project")
+    append(path, response("msg_1", (10, 500, 40), after=-30))
+    other = "another-client"
+    if by_delivery:
+        deliver(project, START, place_of(project, other), client=other)
+    else:
+        assert project.faber("session-load", env={"CLAUDE_CODE_SESSION_ID": other}).returncode == 0
+    assert counted(project) == ([(MODEL, 10, 500, 40, 1)] if is_killed else [])
+    project.deliver(END, client=ME, pid=pid, fields={"transcript_path": str(path)})
+    assert counted(project) == [(MODEL, 10, 500, 40, 1)]
+    project.assert_projected()
 
 
 def test_a_subagents_responses_count_with_its_sessions(project: Project) -> None:

@@ -179,6 +179,17 @@ def test_a_client_that_came_after_the_end_has_no_session(plain: Project) -> None
 # A stray end
 
 
+def test_the_end_of_a_client_that_came_after_the_run_is_nothing_to_say(project: Project) -> None:
+    project.deliver(STARTUP, **me())
+    project.deliver(END, **me())
+    project.change_state(status="completed", completed_at="2026-01-01T00:00:00Z")
+    before = project.log_lines
+    for hook in (STARTUP, END):
+        project.deliver(hook, client=OTHER, pid="2")
+    (said,) = project.log_lines[len(before) :]
+    assert "No active workflow found" in said
+
+
 def test_the_end_of_an_unknown_client_touches_no_tracked_file(project: Project) -> None:
     """As `claude mcp list` and `claude plugin install` send one."""
     project.deliver(STARTUP, **me())
