@@ -11,7 +11,7 @@ from _operator import itemgetter
 
 from faber_ledger.ledger.clock import time_left, utc_text
 from faber_ledger.ledger.disk import FileRefused, open_regular
-from faber_ledger.ledger.encoding import loads, raw_decoder, sha256
+from faber_ledger.ledger.encoding import loads, sha256
 from faber_ledger.ledger.event_types import USED
 from faber_ledger.runs.progress import current_phase, phase_states, text_of
 from faber_ledger.runs.seen import is_of_session, names_in
@@ -232,8 +232,6 @@ class _NewLines:
 
 
 # The forms of the files
-
-_decode = raw_decoder()
 
 
 def _parse(line: bytes) -> dict[str, Any]:
