@@ -87,6 +87,40 @@ def test_the_list_follows_what_happens_in_place(project: Project, page: Served, 
         wait_for(browser, "document.getElementById('run-third') !== null")
 
 
+def test_what_a_reader_has_open_stays_when_the_first_note_arrives(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "shop")
+    project.deliver("SessionStart.startup.print")
+    state = "return [fold.isConnected, fold.open, document.activeElement === fold.firstChild]"
+    page = Served(project.root, project.environment())
+    with Browser(tmp_path / "profile") as browser:
+        browser.resize(700, 400)
+        browser.visit(page.address)
+        browser.visit(f"http://{page.host}/run/{RUN}")
+        wait_for(browser, "document.getElementById('live').textContent === 'live'")
+        browser.run("window.fold = document.querySelector('#e2 details'); fold.open = true; fold.firstChild.focus()")
+        top = browser.run("fold.scrollIntoView(); return Math.round(fold.getBoundingClientRect().top)")
+        for number in (1, 2):
+            project.faber("note", "a note", "--run-id", RUN)
+            wait_for(browser, f"document.querySelectorAll('article').length === {number}")
+            assert browser.run(state) == [True, True, True]
+            assert browser.run("return Math.round(fold.getBoundingClientRect().top)") == top
+    page.__exit__(None)
+
+
+def test_the_focus_follows_a_run_that_moves_in_the_list(project: Project, page: Served, tmp_path: Path) -> None:
+    with Browser(tmp_path / "profile") as browser:
+        browser.visit(page.address)
+        wait_for(browser, "document.getElementById('live').textContent === 'live'")
+        browser.run("document.querySelector('#run-other a').focus()")
+        project.change_state(status="completed", feedback_request=None)
+        wait_for(browser, f"document.querySelector('tbody').lastElementChild.id === 'run-{RUN}'")
+        assert browser.run("return document.activeElement.textContent") == "other"
+        browser.run(f"document.querySelector('#run-{RUN} a').focus()")
+        project.change_state(status="failed")
+        wait_for(browser, f"document.querySelector('tbody').firstElementChild.id === 'run-{RUN}'")
+        assert browser.run("return document.activeElement.textContent") == RUN
+
+
 def test_a_hidden_tab_listens_to_nothing(page: Served, tmp_path: Path) -> None:
     hide = (
         "Object.defineProperty(document, 'hidden', {{value: {}, configurable: true}});"
