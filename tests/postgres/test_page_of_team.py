@@ -26,6 +26,7 @@ def test_a_colleague_sees_the_run_as_it_was_pushed(team: Team) -> None:
     with Served(second.root, environment, "--project", team.project) as page:
         assert re.findall(r'<tr id="run-([^"]+)"', page.read("/")) == [RUN]
         assert '<td class="number">550</td>' in page.read("/")
+        assert re.findall('title="(?:frame|architect|build): ([^"]+)"', page.read("/")) == ["done", "done", "at work"]
         stream = page.ask("/changes")
         assert stream.readline() == b": \n"
         text = page.read(f"/run/{RUN}")
