@@ -26,7 +26,7 @@ from faber_ledger.cli.ui.words import short_age, tokens_shown
 from faber_ledger.files.text import escape, escape_lines
 from faber_ledger.files.word_query import parse_query
 from faber_ledger.ledger.clock import now, seconds_of
-from faber_ledger.ledger.command_errors import UsageFailed
+from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable, UsageFailed
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
 from faber_ledger.runs.progress import STATUSES
 
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from faber_ledger.cli.page.source import Source
 
 PROBLEMS = (HTTPException, LedgerError, click.UsageError, sqlite3.DatabaseError)  # that are said
-CODES: dict[type[LedgerError], int] = {RunNotFound: 404, UsageFailed: 400}
+# 503: the script keeps what is shown, and says why it is not connected.
+CODES: dict[type[LedgerError], int] = {RunNotFound: 404, UsageFailed: 400, ServerUnavailable: 503, ServerRefused: 503}
 WORDS_OF_STEP = {"done": "done", "now": "at work", "failed": "failed", "ahead": "to come"}
 LONGEST = 120  # letters of a text in a table
 RUNS_A_PAGE = 50
@@ -198,7 +199,7 @@ class Page:
         elif isinstance(error, click.UsageError):
             code, message, hint = 400, error.message, ""
         elif isinstance(error, LedgerError):
-            code, message, hint = CODES.get(type(error), 503), error.message, error.hint or ""
+            code, message, hint = CODES.get(type(error), 500), error.message, error.hint or ""
         return self._render("problem.html", code, message=message, hint=hint)
 
     def _state_of(self, run_id: str) -> tuple[dict[str, Any], str | None]:

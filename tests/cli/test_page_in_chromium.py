@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -63,28 +62,21 @@ def page(project: Project) -> Iterator[Served]:
     served.__exit__(None)
 
 
-def wait_for(browser: Browser, script: str) -> None:
-    """Wait until a script returns something true."""
-    end = time.monotonic() + 20
-    while not browser.run(f"return {script}"):
-        assert time.monotonic() < end, script
-
-
 def test_the_list_follows_what_happens_in_place(project: Project, page: Served, tmp_path: Path) -> None:
     with Browser(tmp_path / "profile") as browser:
         browser.resize(700, 400)
         browser.visit(page.address)
         assert "token" not in browser.url
-        wait_for(browser, "document.getElementById('live').textContent === 'live'")
+        browser.wait_for("document.getElementById('live').textContent === 'live'")
         row = f"document.getElementById('run-{RUN}')"
         browser.run("document.body.style.paddingBottom = '900px'; scrollTo(0, 90)")
         browser.run(f"{row}.seen = true; {row}.querySelector('a').focus({{preventScroll: true}})")
         assert browser.run(f"return {row}.querySelector('.state').textContent") == "waiting: question"
         project.change_state(status="failed", feedback_request=None)
-        wait_for(browser, f"{row}.querySelector('.state').textContent === 'failed'")
+        browser.wait_for(f"{row}.querySelector('.state').textContent === 'failed'")
         assert browser.run(f"return [{row}.seen, scrollY, document.activeElement.textContent]") == [True, 90, RUN]
         project.start_run("78", "--run-id", "third", "--yes")
-        wait_for(browser, "document.getElementById('run-third') !== null")
+        browser.wait_for("document.getElementById('run-third') !== null")
 
 
 def test_what_a_reader_has_open_stays_when_the_first_note_arrives(tmp_path: Path) -> None:
@@ -96,12 +88,12 @@ def test_what_a_reader_has_open_stays_when_the_first_note_arrives(tmp_path: Path
         browser.resize(700, 400)
         browser.visit(page.address)
         browser.visit(f"http://{page.host}/run/{RUN}")
-        wait_for(browser, "document.getElementById('live').textContent === 'live'")
+        browser.wait_for("document.getElementById('live').textContent === 'live'")
         browser.run("window.fold = document.querySelector('#e2 details'); fold.open = true; fold.firstChild.focus()")
         top = browser.run("fold.scrollIntoView(); return Math.round(fold.getBoundingClientRect().top)")
         for number in (1, 2):
             project.faber("note", "a note", "--run-id", RUN)
-            wait_for(browser, f"document.querySelectorAll('article').length === {number}")
+            browser.wait_for(f"document.querySelectorAll('article').length === {number}")
             assert browser.run(state) == [True, True, True]
             assert browser.run("return Math.round(fold.getBoundingClientRect().top)") == top
     page.__exit__(None)
@@ -110,14 +102,14 @@ def test_what_a_reader_has_open_stays_when_the_first_note_arrives(tmp_path: Path
 def test_the_focus_follows_a_run_that_moves_in_the_list(project: Project, page: Served, tmp_path: Path) -> None:
     with Browser(tmp_path / "profile") as browser:
         browser.visit(page.address)
-        wait_for(browser, "document.getElementById('live').textContent === 'live'")
+        browser.wait_for("document.getElementById('live').textContent === 'live'")
         browser.run("document.querySelector('#run-other a').focus()")
         project.change_state(status="completed", feedback_request=None)
-        wait_for(browser, f"document.querySelector('tbody').lastElementChild.id === 'run-{RUN}'")
+        browser.wait_for(f"document.querySelector('tbody').lastElementChild.id === 'run-{RUN}'")
         assert browser.run("return document.activeElement.textContent") == "other"
         browser.run(f"document.querySelector('#run-{RUN} a').focus()")
         project.change_state(status="failed")
-        wait_for(browser, f"document.querySelector('tbody').firstElementChild.id === 'run-{RUN}'")
+        browser.wait_for(f"document.querySelector('tbody').firstElementChild.id === 'run-{RUN}'")
         assert browser.run("return document.activeElement.textContent") == RUN
 
 
@@ -128,11 +120,11 @@ def test_a_hidden_tab_listens_to_nothing(page: Served, tmp_path: Path) -> None:
     )
     with Browser(tmp_path / "profile") as browser:
         browser.visit(page.address)
-        wait_for(browser, "stream !== null && stream.readyState === 1")
+        browser.wait_for("stream !== null && stream.readyState === 1")
         browser.run(f"window.before = stream; {hide.format('true')}")
         assert browser.run("return [stream, before.readyState]") == [None, 2]
         browser.run(hide.format("false"))
-        wait_for(browser, "stream !== null && stream.readyState === 1")
+        browser.wait_for("stream !== null && stream.readyState === 1")
 
 
 @pytest.mark.parametrize("flags", [(), ("--force-dark-mode",)])

@@ -73,18 +73,24 @@ async function refresh() {
     return;
   }
   isLoading = true;
+  let said = "";
   try {
     do {
       isDue = false;
       const answer = await fetch(location.href, { headers: { accept: "text/html" } });
       const next = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("content");
       if (!next) throw new Error(answer.statusText);
+      if (answer.status === 503) {
+        said = `not connected: ${next.querySelector("p").textContent}`;
+        continue;
+      }
+      said = "live";
       showTimes(next);
       const focused = document.activeElement;
       morph(main, document.adoptNode(next));
       if (focused !== document.activeElement) focused?.focus({ preventScroll: true }); // a row that was moved has lost it
     } while (isDue);
-    live.textContent = "live";
+    live.textContent = said;
   } catch {
     live.textContent = "not connected";
   } finally {
