@@ -62,9 +62,11 @@ def page(url: str | None, project: str | None, port: int, no_browser: bool) -> N
             guard, log_level="warning", lifespan="off", server_header=False, timeout_graceful_shutdown=1
         )
         with _opener(address) as path:
+            other = "; for another browser --no-browser prints the whole address"
             if no_browser or not webbrowser.open(f"file://{path}"):
                 tell(address)
-            say(f"http://{guard.host}/ shows the runs of {escape(source.title)}, until Ctrl-C")
+                other = ""
+            say(f"http://{guard.host}/ shows the runs of {escape(source.title)}, until Ctrl-C{other}")
             for number in (signal.SIGTERM, signal.SIGHUP):  # else what is temporary would stay
                 signal.signal(number, signal.default_int_handler)
             with suppress(KeyboardInterrupt):

@@ -31,6 +31,7 @@ from faber_ledger.ledger.errors import LedgerError, RunNotFound
 from faber_ledger.runs.progress import STATUSES
 
 if TYPE_CHECKING:
+    from starlette.datastructures import QueryParams
     from starlette.requests import Request
 
     from faber_ledger.cli.page.source import Source
@@ -93,17 +94,7 @@ class Page:
     def show_list(self, request: Request) -> Response:
         """Show the runs, those that need somebody first."""
         query = request.query_params
-        stale = query.get("stale")
-        filters = Filters(
-            mine="mine" in query,
-            waiting="waiting" in query,
-            failed="failed" in query,
-            work_id=query.get("work_id") or None,
-            status=query.get("status") or None,
-            stale=None if stale is None else parse_duration(stale or "24h"),
-            since=seconds_of(f"{query['since']}T00:00:00Z") if query.get("since") else None,
-        )
-        rows = list_by_need(self._source.list_rows(filters))
+        rows = list_by_need(self._source.list_rows(_read_filters(query)))
         page, pages = _choose_page(query.get("page"), len(rows), RUNS_A_PAGE, default=1)
         shown = rows[(page - 1) * RUNS_A_PAGE :][:RUNS_A_PAGE]
         for row in shown:
@@ -215,6 +206,25 @@ class Page:
 
     def _render(self, template: str, code: int = 200, /, **values: Any) -> Response:
         return HTMLResponse(self._templates.get_template(template).render(values), code)
+
+
+def _read_filters(query: QueryParams) -> Filters:
+    """Return which runs are asked for; raises UsageError."""
+    stale, status, since = query.get("stale"), query.get("status"), query.get("since")
+    if status and status not in STATUSES:
+        raise click.UsageError(f"{status!r:.80} is not one of {', '.join(STATUSES)}")
+    since_at = seconds_of(f"{since}T00:00:00Z") if since else None
+    if since and since_at is None:
+        raise click.UsageError(f"{since!r:.80} is not a date such as 2026-01-05")
+    return Filters(
+        mine="mine" in query,
+        waiting="waiting" in query,
+        failed="failed" in query,
+        work_id=query.get("work_id") or None,
+        status=status or None,
+        stale=None if stale is None else parse_duration(stale or "24h"),
+        since=since_at,
+    )
 
 
 def _choose_page(wanted: str | None, count: int, size: int, *, default: int | None) -> tuple[int, int]:

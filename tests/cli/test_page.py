@@ -57,7 +57,10 @@ def test_the_list_has_the_rows_and_the_order_of_run_list(project: Project, page:
     assert found == [(row["run_id"], row["state"]) for row in rows]
     assert {name for name, _ in found} == {RUN, "other"}
     assert re.findall(r'<tr id="run-([^"]+)"', page.read("/?failed=")) == [RUN]
-    assert "No run matches" in page.read("/?waiting=")
+    for query in ("waiting=", "since=2199-12-31", "status=completed"):
+        assert "No run matches" in page.read(f"/?{query}")
+    assert len(re.findall(r'<tr id="run-', page.read("/?status=&since="))) == len(rows)
+    assert "since (UTC)" in page.read("/?since=2026-01-05")
 
 
 def test_a_run_has_its_sessions_texts_and_events(project: Project, page: Served) -> None:
@@ -166,7 +169,7 @@ def test_a_recording_is_told_to_who_listens(project: Project, page: Served) -> N
     assert next(line for line in lines if line.strip()) == b"data: changed\n"
 
 
-@pytest.mark.parametrize("path", ["/?stale=soon", "/search?q=..."])
+@pytest.mark.parametrize("path", ["/?stale=soon", "/?status=over", "/?since=24h", "/search?q=..."])
 def test_a_wrong_question_is_said(page: Served, path: str) -> None:
     assert "There is nothing to show" in page.read(path, 400)
 
@@ -180,6 +183,7 @@ def test_only_the_browser_that_was_opened_reads_it(page: Served) -> None:
     token = page.address.removeprefix(f"http://{page.host}")
     own, page.cookie = page.cookie, ""
     assert [page.ask(path).status for path in ("/", token, f"/run/{RUN}", "/changes", "/static/page.css")] == [403] * 5
+    assert "`faber-ledger page --no-browser` prints a new one" in page.read("/", 403)
     page.cookie = own
     assert page.ask("/").status == 200
     port = page.host.partition(":")[2]
@@ -236,11 +240,12 @@ def test_the_address_reaches_the_browser_through_a_private_file(project: Project
         [COMMAND, "page"], cwd=project.root, env=environment, stderr=subprocess.PIPE, text=True
     ) as one:
         assert one.stderr is not None
-        assert " shows the runs of shop, until Ctrl-C" in one.stderr.readline()
+        line = one.stderr.readline()
         said = seen.read_text()
         with open(f"/proc/{one.pid}/cmdline", encoding="utf-8") as file:
             assert "token" not in file.read()
         one.terminate()
+    assert " shows the runs of shop, until Ctrl-C; for another browser --no-browser prints the whole address" in line
     assert re.fullmatch(
         r"600\n<!doctype html><meta http-equiv=\"refresh\" content=\"0; url=http://[0-9a-f]{16}\.localhost:\d+/\?token=.*\n",
         said,
