@@ -140,19 +140,24 @@ def test_every_text_can_be_read_and_everything_has_a_name(page: Served, tmp_path
         assert browser.label(f"#run-{RUN} .phases")[1] == "build"
 
 
-def test_a_phones_width_and_no_javascript_are_enough(page: Served, tmp_path: Path) -> None:
+def test_no_javascript_is_enough(page: Served, tmp_path: Path) -> None:
     with Browser(tmp_path / "profile", javascript=False) as browser:
-        browser.resize(500, 800)  # the narrowest that a window can be
         browser.visit(page.address)
         browser.click(f"#run-{RUN} a")
         assert browser.url == f"http://{page.host}/run/{RUN}"
         browser.click("#e1 summary")
         assert browser.label("#e1 a")[1] == "1"
-    with Browser(tmp_path / "other") as browser:
-        browser.resize(500, 800)
-        for path in ("/", f"/run/{RUN}"):
+
+
+def test_a_phones_width_is_enough(project: Project, page: Served, tmp_path: Path) -> None:
+    views = {"/": "Runs", f"/run/{RUN}": RUN, f"/run/{RUN}/event/{project.recorded[0]['id']}": "Event 1: run_adopted"}
+    with Browser(tmp_path / "profile") as browser:
+        browser.resize(500, 800)  # the narrowest that a window can be
+        browser.visit(page.address)
+        for path, heading in views.items():
             browser.visit(f"http://{page.host}{path}")
-            assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
+            found = "return [document.querySelector('h1').textContent, document.documentElement.scrollWidth]"
+            assert browser.run(found) == [heading, 500]
 
 
 def test_times_are_the_readers(project: Project, page: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

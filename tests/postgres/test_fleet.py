@@ -175,7 +175,7 @@ def test_the_phases_that_are_completed_are_said(project: Project, database: Data
         ([{"name": f"phase {number}", **done} for number in range(1000)], [f"phase {number}" for number in range(100)]),
         ({"x" * 300: done, "frame": 1, "build": [done]}, ["x" * 200]),
         ([1, None, [done], {"name": ["frame"], "status": {}}], []),
-        *[(absurd, []) for absurd in (None, 1, "completed", [], {})],
+        *[(form, []) for form in (None, 1, "completed", list[Any](), dict[str, Any]())],
     ]
     for phases, completed in forms:
         put_state(database, member, "quiet", json.dumps({"work_id": 12, "phases": phases}))
