@@ -120,6 +120,7 @@ class Page:
             run_id=run_id,
             problem=problem,
             view=view,
+            standing=views.standing_of(state),
             facts=views.facts_of(state, view),
             chart=views.draw(view.timeline, "") if len(sessions) <= views.MOST_DRAWN else "",
             count=len(sessions),
@@ -150,7 +151,9 @@ class Page:
             raise HTTPException(404, f"{run_id} has no session {session_id}")
         with self._source.open_log(run_id) as log:
             given, events = views.given_to(log, session_id), views.events_of_session(log, session_id)
-        return self._render("session.html", run_id=run_id, session=session, given=given, events=events)
+        into = next((one.compacted_into for one in events if one.compacted_into not in (None, session_id)), None)
+        about = {"session": session, "compacted_into": into, "given": given, "events": events}
+        return self._render("session.html", run_id=run_id, **about)
 
     def show_event(self, request: Request) -> Response:
         """Show all that is stored of an event."""

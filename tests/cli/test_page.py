@@ -80,6 +80,41 @@ def test_a_run_has_its_sessions_texts_and_events(project: Project, page: Served)
     assert json.loads(html.unescape(stored))["id"] == event["id"]
 
 
+def test_a_compaction_leads_to_the_context_after_it(project: Project, page: Served) -> None:
+    client = "4f0c"
+    project.deliver(STARTED, client=client)
+    for deliveries in (
+        ("PreCompact.auto.print", "SessionStart.compact.print", "PostCompact.auto.print"),
+        ("PreCompact.auto.print", "PostCompact.auto.print", "SessionStart.compact.print"),
+    ):
+        for delivery in deliveries:
+            project.deliver(delivery, client=client)
+    project.deliver("SessionEnd.other.print", client=client)
+    _, first, second, third = [event["session_id"] for event in project.of_type("session_started")]
+
+    def leads_to(path: str) -> list[str]:
+        return re.findall(r'href="/run/[^"]+/session/([^"]+)">context after the compaction', page.read(path))
+
+    sessions = [page.read(f"/run/{RUN}/session/{one}").partition("</dl>")[0] for one in (first, second, third)]
+    assert [f'/session/{second}">context after the compaction' in sessions[0], third in sessions[1]] == [True, True]
+    assert "context after the compaction" not in sessions[2]
+    of = {
+        kind: [one["id"] for one in project.recorded if one["event"]["type"] == kind]
+        for kind in ("compaction_completed", "session_ended")
+    }
+    assert [leads_to(f"/run/{RUN}/event/{one}") for one in of["compaction_completed"]] == [[second], [third]]
+    assert [leads_to(f"/run/{RUN}/event/{one}") for one in of["session_ended"][-3:]] == [[second], [third], []]
+    assert leads_to(f"/run/{RUN}") == [second] * 3 + [third] * 3
+
+
+def test_a_finished_run_is_in_no_phase(project: Project, page: Served) -> None:
+    assert "<dt>phase</dt>" in page.read(f"/run/{RUN}")
+    project.change_state(status="completed")
+    text = page.read(f"/run/{RUN}")
+    assert "<dt>phase</dt>" not in text
+    assert '<span class="state done">done</span>' in text
+
+
 def test_tokens_are_shown_of_run_and_session(project: Project, page: Served) -> None:
     path = place_of(project, "4f0c")
     path.write_text(response("msg_1", (10, 500, 40)))
@@ -122,12 +157,13 @@ def test_a_search_leads_to_the_event(project: Project, page: Served) -> None:
 
 
 def test_what_a_run_waits_for_and_why_it_failed_is_shown(project: Project, page: Served) -> None:
-    project.change_state(status="awaiting_feedback", feedback_request={"prompt": "Which port?"})
-    for path in ("/", f"/run/{RUN}"):
-        assert "Which port?" in shown(page.read(path))
-    project.change_state(status="failed", errors=[{"phase": "build", "message": "tests fail"}])
-    for path in ("/", f"/run/{RUN}"):
-        assert "build: tests fail" in shown(page.read(path))
+    question, error = f"Which port? {'why ' * 200}at last", f"tests fail {'again ' * 200}at last"
+    project.change_state(status="awaiting_feedback", feedback_request={"prompt": question})
+    assert "waiting: question Which port?" in shown(page.read("/"))
+    assert f"waiting: question {question}" in shown(page.read(f"/run/{RUN}"))
+    project.change_state(status="failed", errors=[{"phase": "build", "message": error}])
+    assert "failed build: tests fail" in shown(page.read("/"))
+    assert f"failed build: {error}" in shown(page.read(f"/run/{RUN}"))
     project.state_path.write_text("{")
     words = shown(page.read("/"))
     assert "unreadable" in words
