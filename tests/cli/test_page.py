@@ -302,3 +302,9 @@ def test_without_the_extra_the_command_says_how_to_install_it(project: Project, 
 def test_a_taken_port_is_said(project: Project, page: Served) -> None:
     port = page.host.partition(":")[2]
     assert f"the port {port} cannot be used" in project.said("page", "--port", port, code=1)
+
+
+def test_outside_a_project_it_says_so(project: Project, tmp_path: Path) -> None:
+    project.root = tmp_path / "empty"
+    project.root.mkdir()
+    assert project.said("page", code=1).startswith("error: there is no project here")
