@@ -10,10 +10,9 @@ from faber_ledger.cli.doctor import git, hooks, runs, workflows
 from faber_ledger.cli.doctor.patient import LEVELS, Finding, Patient, run_check, worst
 from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.words import plural
-from faber_ledger.cli.worktrees.git import refuse_bare
+from faber_ledger.cli.worktrees.git import refuse_bare, require_project
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import NotWell
-from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.git_command import limit_answers
 from faber_ledger.runs.run import find_root
 
@@ -57,7 +56,8 @@ def doctor(as_json: bool) -> int:
     23 a warning or an error is left.
     """
     root = find_root(os.getcwd())
-    _require_project(root)
+    refuse_bare(root)
+    require_project(root)
     results = run_checks(Patient(root, at=now()))
     data = {"root": root, "checks": [_check_data(name, findings) for name, findings in results.items()]}
     show(data, _lines(results), as_json=as_json)
@@ -67,17 +67,6 @@ def doctor(as_json: bool) -> int:
 def run_checks(patient: Patient) -> Results:
     """Run every check and return the findings by its name; a check that fails is itself a finding."""
     return {name: run_check(find, patient) for name, find in CHECKS.items()}
-
-
-def _require_project(root: str) -> None:
-    """Raise LedgerError if there is nothing to examine."""
-    refuse_bare(root)
-    if os.path.isdir(os.path.join(root, ".fractary")) or os.path.lexists(os.path.join(root, ".git")):
-        return
-    raise LedgerError(
-        f"there is no project here: neither {root} nor a folder above it has .fractary or .git",
-        hint="run the command in a project; `faber-ledger init` sets one up",
-    )
 
 
 def _check_data(name: str, findings: list[Finding]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import click
 
 from faber_ledger.cli.ui.output import say, tell
 from faber_ledger.cli.ui.server import server_address, url_option
+from faber_ledger.cli.worktrees.git import require_project
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.postgres.address import missing_extra
@@ -42,7 +43,7 @@ def page(url: str | None, project: str | None, port: int, no_browser: bool) -> N
 
     \b
     Example: faber-ledger page
-    Exit codes: 0 done, also after Ctrl-C; 1 the extra is not installed, or the port is taken; 2 wrong usage;
+    Exit codes: 0 done, also after Ctrl-C; 1 no project here, no extra, or the port is taken; 2 wrong usage;
     10 the server shows no such project; 12 the server is newer than this program; 13 the server is not available;
     14 it refuses.
     """
@@ -62,9 +63,11 @@ def page(url: str | None, project: str | None, port: int, no_browser: bool) -> N
             guard, log_level="warning", lifespan="off", server_header=False, timeout_graceful_shutdown=1
         )
         with _opener(address) as path:
+            other = "; for another browser --no-browser prints the whole address"
             if no_browser or not webbrowser.open(f"file://{path}"):
                 tell(address)
-            say(f"http://{guard.host}/ shows the runs of {escape(source.title)}, until Ctrl-C")
+                other = ""
+            say(f"http://{guard.host}/ shows the runs of {escape(source.title)}, until Ctrl-C{other}")
             for number in (signal.SIGTERM, signal.SIGHUP):  # else what is temporary would stay
                 signal.signal(number, signal.default_int_handler)
             with suppress(KeyboardInterrupt):
@@ -79,6 +82,7 @@ def _source_of(url: str | None, project: str | None) -> Iterator[Source]:
     if url is None and project is None:
         from faber_ledger.cli.page.source import Project
 
+        require_project(root)
         yield Project(root, os.path.basename(os.path.realpath(root)))
         return
     from faber_ledger.cli.page.team import Team

@@ -26,17 +26,19 @@ from faber_ledger.cli.ui.words import short_age, tokens_shown
 from faber_ledger.files.text import escape, escape_lines
 from faber_ledger.files.word_query import parse_query
 from faber_ledger.ledger.clock import now, seconds_of
-from faber_ledger.ledger.command_errors import UsageFailed
+from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable, UsageFailed
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
 from faber_ledger.runs.progress import STATUSES
 
 if TYPE_CHECKING:
+    from starlette.datastructures import QueryParams
     from starlette.requests import Request
 
     from faber_ledger.cli.page.source import Source
 
 PROBLEMS = (HTTPException, LedgerError, click.UsageError, sqlite3.DatabaseError)  # that are said
-CODES: dict[type[LedgerError], int] = {RunNotFound: 404, UsageFailed: 400}
+# 503: the script keeps what is shown, and says why it is not connected.
+CODES: dict[type[LedgerError], int] = {RunNotFound: 404, UsageFailed: 400, ServerUnavailable: 503, ServerRefused: 503}
 WORDS_OF_STEP = {"done": "done", "now": "at work", "failed": "failed", "ahead": "to come"}
 LONGEST = 120  # letters of a text in a table
 RUNS_A_PAGE = 50
@@ -92,17 +94,7 @@ class Page:
     def show_list(self, request: Request) -> Response:
         """Show the runs, those that need somebody first."""
         query = request.query_params
-        stale = query.get("stale")
-        filters = Filters(
-            mine="mine" in query,
-            waiting="waiting" in query,
-            failed="failed" in query,
-            work_id=query.get("work_id") or None,
-            status=query.get("status") or None,
-            stale=None if stale is None else parse_duration(stale or "24h"),
-            since=seconds_of(f"{query['since']}T00:00:00Z") if query.get("since") else None,
-        )
-        rows = list_by_need(self._source.list_rows(filters))
+        rows = list_by_need(self._source.list_rows(_read_filters(query)))
         page, pages = _choose_page(query.get("page"), len(rows), RUNS_A_PAGE, default=1)
         shown = rows[(page - 1) * RUNS_A_PAGE :][:RUNS_A_PAGE]
         for row in shown:
@@ -128,6 +120,7 @@ class Page:
             run_id=run_id,
             problem=problem,
             view=view,
+            standing=views.standing_of(state),
             facts=views.facts_of(state, view),
             chart=views.draw(view.timeline, "") if len(sessions) <= views.MOST_DRAWN else "",
             count=len(sessions),
@@ -158,7 +151,9 @@ class Page:
             raise HTTPException(404, f"{run_id} has no session {session_id}")
         with self._source.open_log(run_id) as log:
             given, events = views.given_to(log, session_id), views.events_of_session(log, session_id)
-        return self._render("session.html", run_id=run_id, session=session, given=given, events=events)
+        into = next((one.compacted_into for one in events if one.compacted_into not in (None, session_id)), None)
+        about = {"session": session, "compacted_into": into, "given": given, "events": events}
+        return self._render("session.html", run_id=run_id, **about)
 
     def show_event(self, request: Request) -> Response:
         """Show all that is stored of an event."""
@@ -198,7 +193,7 @@ class Page:
         elif isinstance(error, click.UsageError):
             code, message, hint = 400, error.message, ""
         elif isinstance(error, LedgerError):
-            code, message, hint = CODES.get(type(error), 503), error.message, error.hint or ""
+            code, message, hint = CODES.get(type(error), 500), error.message, error.hint or ""
         return self._render("problem.html", code, message=message, hint=hint)
 
     def _state_of(self, run_id: str) -> tuple[dict[str, Any], str | None]:
@@ -214,6 +209,25 @@ class Page:
 
     def _render(self, template: str, code: int = 200, /, **values: Any) -> Response:
         return HTMLResponse(self._templates.get_template(template).render(values), code)
+
+
+def _read_filters(query: QueryParams) -> Filters:
+    """Return which runs are asked for; raises UsageError."""
+    stale, status, since = query.get("stale"), query.get("status"), query.get("since")
+    if status and status not in STATUSES:
+        raise click.UsageError(f"{status!r:.80} is not one of {', '.join(STATUSES)}")
+    since_at = seconds_of(f"{since}T00:00:00Z") if since else None
+    if since and since_at is None:
+        raise click.UsageError(f"{since!r:.80} is not a date such as 2026-01-05")
+    return Filters(
+        mine="mine" in query,
+        waiting="waiting" in query,
+        failed="failed" in query,
+        work_id=query.get("work_id") or None,
+        status=status or None,
+        stale=None if stale is None else parse_duration(stale or "24h"),
+        since=since_at,
+    )
 
 
 def _choose_page(wanted: str | None, count: int, size: int, *, default: int | None) -> tuple[int, int]:

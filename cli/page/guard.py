@@ -24,6 +24,10 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
+REFUSED = (
+    "This browser has not opened the page's whole address, which has a token and is good once.\n"
+    "`faber-ledger page --no-browser` prints a new one, for any browser of this machine.\n"
+)
 
 
 class Guard:
@@ -66,7 +70,7 @@ class Guard:
             return None
         given = QueryParams(scope["query_string"]).get("token", "")
         if not self.token or not secrets.compare_digest(given.encode(), self.token.encode()):
-            return PlainTextResponse("Run `faber-ledger page` again: its address is good once.\n", 403)
+            return PlainTextResponse(REFUSED, 403)
         self.token = ""
         answer = RedirectResponse(scope["path"], 303)
         answer.set_cookie(name, value, httponly=True, samesite="lax")

@@ -59,13 +59,17 @@ class Team:
             yield server, {project: names[project] for project in choose_projects(names, self._wanted)}
 
     def _listen(self) -> None:
+        is_lost = False
         while True:
             try:
                 with self._open_server() as (server, names), listening(server) as listener:
+                    is_lost = False
                     while True:
                         self._version += 1
                         listener.wait(names, EVERY_SECONDS)
-            except LedgerError:  # each view says why; until the server is back nothing changes
+            except LedgerError:  # each view says why, and until the server is back nothing else changes
+                self._version += not is_lost
+                is_lost = True
                 time.sleep(RETRY_SECONDS)
 
     def list_rows(self, filters: Filters) -> list[Row]:

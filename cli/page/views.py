@@ -10,16 +10,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.reports.chart import Chart
 from faber_ledger.cli.reports.usage import usage_line
-from faber_ledger.cli.ui.attention import NUMBER, pull_request, reason_of
+from faber_ledger.cli.ui.attention import NUMBER, decide_state, pull_request, reason_of, state_words
 from faber_ledger.cli.ui.event_words import session_shown, words_of
 from faber_ledger.cli.ui.words import duration, plural, ran_seconds, tokens_shown
 from faber_ledger.ledger.clock import seconds_of
-from faber_ledger.ledger.encoding import HASH, ROW, compute_hash, decode_row
+from faber_ledger.ledger.encoding import CLIENT, HASH, READ, ROW, SEQ, compute_hash, decode_row
 from faber_ledger.ledger.verify import find_problems
 from faber_ledger.projections.history import agent_shown, count_compactions
 from faber_ledger.projections.timeline import build_timeline
 from faber_ledger.projections.usage import Usage
-from faber_ledger.runs.progress import branch_name, current_phase, current_step, phases_completed, text_of_value
+from faber_ledger.runs.progress import (
+    FINISHED,
+    branch_name,
+    current_phase,
+    current_step,
+    phases_completed,
+    text_of_value,
+)
 
 if TYPE_CHECKING:
     from faber_ledger.cli.page.source import Source
@@ -43,7 +50,10 @@ LOADS = ("artifact_loaded", "artifact_skipped", "artifact_failed")
 
 
 class Event(NamedTuple):
-    """An event as a row of a table: its number in the log, its words, and all that is stored of it."""
+    """An event as a row of a table: its number in the log, its words, and all that is stored of it.
+
+    `compacted_into` is the session that has the context after the compaction that the event is of.
+    """
 
     number: int | None
     id: str
@@ -55,6 +65,7 @@ class Event(NamedTuple):
     stored: str
     hash: str
     is_sound: bool
+    compacted_into: str | None
 
 
 class Text(NamedTuple):
@@ -92,18 +103,28 @@ def link_of(text: str | None) -> tuple[str, str | None]:
     return f"#{number[1]}" if number else text or "-", text if is_address else None
 
 
+def standing_of(state: dict[str, Any]) -> dict[str, Any] | None:
+    """Return what the list says of a run that waits, has failed or is done, with the reason; else None."""
+    found, waits_for = decide_state(state, is_open=False, quiet=None, stale_after=0.0)
+    if found not in ("waiting", "failed", "done"):
+        return None
+    words = state_words({"state": found, "waits_for": waits_for, "status": state.get("status")})
+    return {"state": found, "words": words, "reason": reason_of(state)}
+
+
 def facts_of(state: dict[str, Any], view: RunView, *, has_money: bool = True) -> Iterator[tuple[str, str]]:
     """Yield what is known of a run, each fact with its name."""
     timeline, bars = view.timeline, view.timeline["bars"]
     compactions = count_compactions([bar["session"] for bar in bars])
+    is_over = state.get("status") in FINISHED
     facts = {
         "work item": text_of_value(state.get("work_id")) or timeline["work_id"],
         "target": text_of_value(state.get("target")),
         "workflow": timeline["workflow_id"],
         "status": text_of_value(state.get("status")),
         "why": reason_of(state),
-        "phase": current_phase(state),
-        "step": current_step(state),
+        "phase": None if is_over else current_phase(state),
+        "step": None if is_over else current_step(state),
         "phases completed": ", ".join(phases_completed(state)),
         "branch": text_of_value(branch_name(state)),
         "pull request": pull_request(state),
@@ -138,16 +159,16 @@ def read_events(log: Log, page: int) -> list[Event]:
     """Return the events of a page, in their order."""
     skipped = (page - 1) * EVENTS_A_PAGE
     rows = log.connection.execute(f"{ROW} ORDER BY seq, id LIMIT {EVENTS_A_PAGE} OFFSET ?", (skipped,))
-    return [_event_of(row, number) for number, row in enumerate(rows, skipped + 1)]
+    return [_event_of(log, row, number) for number, row in enumerate(rows, skipped + 1)]
 
 
 def find_event(log: Log, event_id: str) -> Event | None:
     """Return one event; None if the log has none of that id."""
     row = log.connection.execute(f"{ROW} WHERE id = ?", (event_id,)).fetchone()
-    return None if row is None else _event_of(row, None)
+    return None if row is None else _event_of(log, row, None)
 
 
-def _event_of(row: tuple[Any, ...], number: int | None) -> Event:
+def _event_of(log: Log, row: tuple[Any, ...], number: int | None) -> Event:
     recorded = decode_row((*row[:8], row[10]))
     return Event(
         number,
@@ -160,7 +181,30 @@ def _event_of(row: tuple[Any, ...], number: int | None) -> Event:
         json.dumps(recorded, ensure_ascii=False, indent=2),
         row[HASH].hex(),
         compute_hash(row) == row[HASH],
+        _compacted_into(log, row, dict(recorded["event"])),
     )
+
+
+def _compacted_into(log: Log, row: tuple[Any, ...], event: dict[str, Any]) -> str | None:
+    """Return the first session of the client after the end that a compaction brought, if the event is of one.
+
+    A client tells of its completion before or after that session starts.
+    """
+    is_of_compaction = {
+        "session_ended": event.get("reason") == "compaction",
+        "session_started": event.get("source") == "compact",
+        "compaction_completed": event.get("agent_id") is None,
+    }
+    if not is_of_compaction.get(event["type"]):
+        return None
+    of_client = "type = '{}' AND client = ? AND seq {} ? ORDER BY seq"
+    ends = f"{READ} WHERE {of_client.format('session_ended', '<=')} DESC LIMIT 1"
+    starts = f"SELECT session_id FROM event WHERE {of_client.format('session_started', '>')} LIMIT 1"
+    end = log.connection.execute(ends, (row[CLIENT], row[SEQ])).fetchone()
+    if end is None or dict(decode_row(end)["event"]).get("reason") != "compaction":
+        return None
+    found = log.connection.execute(starts, (row[CLIENT], end[SEQ])).fetchone()
+    return None if found is None else str(found[0])
 
 
 def _newest(log: Log, kinds: tuple[str, ...]) -> Iterator[Recorded]:
@@ -215,7 +259,7 @@ def given_to(log: Log, session_id: str) -> list[dict[str, str]]:
 def events_of_session(log: Log, session_id: str) -> list[Event]:
     """Return a session's events, the first thousand."""
     rows = log.connection.execute(f"{ROW} WHERE session_id = ? ORDER BY seq, id LIMIT 1000", (session_id,))
-    return [_event_of(row, None) for row in rows]
+    return [_event_of(log, row, None) for row in rows]
 
 
 def markdown_of(run_id: str, state: dict[str, Any], view: RunView) -> str:

@@ -12,7 +12,7 @@ from faber_ledger.projections.usage import Usage, Used
 from faber_ledger.runs.settings import read_user_config
 
 MILLION = 1_000_000
-LONGEST_PHASES = 150
+LONGEST_PHASES = LONGEST_MODELS = 150
 UNKNOWN_PHASE = "unknown phase"
 
 
@@ -46,14 +46,22 @@ def cost_of(usage: Usage) -> float | None:
     return round(cost, 4)
 
 
+def _money(usage: Usage) -> str:
+    """Return what responses cost in words, else which models have no price, if others have one."""
+    if (cost := cost_of(usage)) is not None:
+        return f"; {cost:,.2f} by your prices"
+    models = usage.by("model")
+    missing = [model for model, one in models.items() if cost_of(one) is None]
+    return f"; no price for {one_line(', '.join(missing), LONGEST_MODELS)}" if len(missing) < len(models) else ""
+
+
 def usage_line(usage: Usage, *, has_money: bool = True) -> str | None:
     """Return what a run cost as one line, with its phases; None for no response."""
     if not usage.used.turns:
         return None
     found = usage.by("phase")
     phases = [f"{phase or UNKNOWN_PHASE} {tokens_shown(one.used.tokens)}" for phase, one in found.items()]
-    cost = cost_of(usage) if has_money else None
-    money = "" if cost is None else f"; {cost:,.2f} by your prices"
+    money = _money(usage) if has_money else ""
     in_phases = f": {one_line(', '.join(phases), LONGEST_PHASES)}" if set(found) != {None} else ""
     return f"{_words_of(usage.used)}{in_phases}{money}"
 

@@ -34,6 +34,15 @@ def require_work_tree(root: str) -> None:
         raise NoWorkTree(f"git has no work tree here: {complaint(done)}", hint=HINT_NO_WORK_TREE)
 
 
+def require_project(root: str) -> None:
+    """Raise LedgerError if there is no project."""
+    if not os.path.isdir(os.path.join(root, ".fractary")) and not os.path.lexists(os.path.join(root, ".git")):
+        raise LedgerError(
+            f"there is no project here: neither {root} nor a folder above it has .fractary or .git",
+            hint="run the command in a project; `faber-ledger init` sets one up",
+        )
+
+
 def refuse_bare(root: str) -> None:
     """Raise NoWorkTree in a bare repository: nothing that is written there could ever be committed."""
     try:

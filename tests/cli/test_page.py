@@ -57,7 +57,10 @@ def test_the_list_has_the_rows_and_the_order_of_run_list(project: Project, page:
     assert found == [(row["run_id"], row["state"]) for row in rows]
     assert {name for name, _ in found} == {RUN, "other"}
     assert re.findall(r'<tr id="run-([^"]+)"', page.read("/?failed=")) == [RUN]
-    assert "No run matches" in page.read("/?waiting=")
+    for query in ("waiting=", "since=2199-12-31", "status=completed"):
+        assert "No run matches" in page.read(f"/?{query}")
+    assert len(re.findall(r'<tr id="run-', page.read("/?status=&since="))) == len(rows)
+    assert "since (UTC)" in page.read("/?since=2026-01-05")
 
 
 def test_a_run_has_its_sessions_texts_and_events(project: Project, page: Served) -> None:
@@ -75,6 +78,41 @@ def test_a_run_has_its_sessions_texts_and_events(project: Project, page: Served)
     of_event = page.read(f"/run/{RUN}/event/{event['id']}")
     (stored,) = re.findall("<pre>(.*)</pre>", of_event, re.DOTALL)
     assert json.loads(html.unescape(stored))["id"] == event["id"]
+
+
+def test_a_compaction_leads_to_the_context_after_it(project: Project, page: Served) -> None:
+    client = "4f0c"
+    project.deliver(STARTED, client=client)
+    for deliveries in (
+        ("PreCompact.auto.print", "SessionStart.compact.print", "PostCompact.auto.print"),
+        ("PreCompact.auto.print", "PostCompact.auto.print", "SessionStart.compact.print"),
+    ):
+        for delivery in deliveries:
+            project.deliver(delivery, client=client)
+    project.deliver("SessionEnd.other.print", client=client)
+    _, first, second, third = [event["session_id"] for event in project.of_type("session_started")]
+
+    def leads_to(path: str) -> list[str]:
+        return re.findall(r'href="/run/[^"]+/session/([^"]+)">context after the compaction', page.read(path))
+
+    sessions = [page.read(f"/run/{RUN}/session/{one}").partition("</dl>")[0] for one in (first, second, third)]
+    assert [f'/session/{second}">context after the compaction' in sessions[0], third in sessions[1]] == [True, True]
+    assert "context after the compaction" not in sessions[2]
+    of = {
+        kind: [one["id"] for one in project.recorded if one["event"]["type"] == kind]
+        for kind in ("compaction_completed", "session_ended")
+    }
+    assert [leads_to(f"/run/{RUN}/event/{one}") for one in of["compaction_completed"]] == [[second], [third]]
+    assert [leads_to(f"/run/{RUN}/event/{one}") for one in of["session_ended"][-3:]] == [[second], [third], []]
+    assert leads_to(f"/run/{RUN}") == [second] * 3 + [third] * 3
+
+
+def test_a_finished_run_is_in_no_phase(project: Project, page: Served) -> None:
+    assert "<dt>phase</dt>" in page.read(f"/run/{RUN}")
+    project.change_state(status="completed")
+    text = page.read(f"/run/{RUN}")
+    assert "<dt>phase</dt>" not in text
+    assert '<span class="state done">done</span>' in text
 
 
 def test_tokens_are_shown_of_run_and_session(project: Project, page: Served) -> None:
@@ -119,12 +157,13 @@ def test_a_search_leads_to_the_event(project: Project, page: Served) -> None:
 
 
 def test_what_a_run_waits_for_and_why_it_failed_is_shown(project: Project, page: Served) -> None:
-    project.change_state(status="awaiting_feedback", feedback_request={"prompt": "Which port?"})
-    for path in ("/", f"/run/{RUN}"):
-        assert "Which port?" in shown(page.read(path))
-    project.change_state(status="failed", errors=[{"phase": "build", "message": "tests fail"}])
-    for path in ("/", f"/run/{RUN}"):
-        assert "build: tests fail" in shown(page.read(path))
+    question, error = f"Which port? {'why ' * 200}at last", f"tests fail {'again ' * 200}at last"
+    project.change_state(status="awaiting_feedback", feedback_request={"prompt": question})
+    assert "waiting: question Which port?" in shown(page.read("/"))
+    assert f"waiting: question {question}" in shown(page.read(f"/run/{RUN}"))
+    project.change_state(status="failed", errors=[{"phase": "build", "message": error}])
+    assert "failed build: tests fail" in shown(page.read("/"))
+    assert f"failed build: {error}" in shown(page.read(f"/run/{RUN}"))
     project.state_path.write_text("{")
     words = shown(page.read("/"))
     assert "unreadable" in words
@@ -166,7 +205,7 @@ def test_a_recording_is_told_to_who_listens(project: Project, page: Served) -> N
     assert next(line for line in lines if line.strip()) == b"data: changed\n"
 
 
-@pytest.mark.parametrize("path", ["/?stale=soon", "/search?q=..."])
+@pytest.mark.parametrize("path", ["/?stale=soon", "/?status=over", "/?since=24h", "/search?q=..."])
 def test_a_wrong_question_is_said(page: Served, path: str) -> None:
     assert "There is nothing to show" in page.read(path, 400)
 
@@ -180,6 +219,7 @@ def test_only_the_browser_that_was_opened_reads_it(page: Served) -> None:
     token = page.address.removeprefix(f"http://{page.host}")
     own, page.cookie = page.cookie, ""
     assert [page.ask(path).status for path in ("/", token, f"/run/{RUN}", "/changes", "/static/page.css")] == [403] * 5
+    assert "`faber-ledger page --no-browser` prints a new one" in page.read("/", 403)
     page.cookie = own
     assert page.ask("/").status == 200
     port = page.host.partition(":")[2]
@@ -236,11 +276,12 @@ def test_the_address_reaches_the_browser_through_a_private_file(project: Project
         [COMMAND, "page"], cwd=project.root, env=environment, stderr=subprocess.PIPE, text=True
     ) as one:
         assert one.stderr is not None
-        assert " shows the runs of shop, until Ctrl-C" in one.stderr.readline()
+        line = one.stderr.readline()
         said = seen.read_text()
         with open(f"/proc/{one.pid}/cmdline", encoding="utf-8") as file:
             assert "token" not in file.read()
         one.terminate()
+    assert " shows the runs of shop, until Ctrl-C; for another browser --no-browser prints the whole address" in line
     assert re.fullmatch(
         r"600\n<!doctype html><meta http-equiv=\"refresh\" content=\"0; url=http://[0-9a-f]{16}\.localhost:\d+/\?token=.*\n",
         said,
@@ -261,3 +302,9 @@ def test_without_the_extra_the_command_says_how_to_install_it(project: Project, 
 def test_a_taken_port_is_said(project: Project, page: Served) -> None:
     port = page.host.partition(":")[2]
     assert f"the port {port} cannot be used" in project.said("page", "--port", port, code=1)
+
+
+def test_outside_a_project_it_says_so(project: Project, tmp_path: Path) -> None:
+    project.root = tmp_path / "empty"
+    project.root.mkdir()
+    assert project.said("page", code=1).startswith("error: there is no project here")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -63,28 +62,55 @@ def page(project: Project) -> Iterator[Served]:
     served.__exit__(None)
 
 
-def wait_for(browser: Browser, script: str) -> None:
-    """Wait until a script returns something true."""
-    end = time.monotonic() + 20
-    while not browser.run(f"return {script}"):
-        assert time.monotonic() < end, script
-
-
 def test_the_list_follows_what_happens_in_place(project: Project, page: Served, tmp_path: Path) -> None:
     with Browser(tmp_path / "profile") as browser:
         browser.resize(700, 400)
         browser.visit(page.address)
         assert "token" not in browser.url
-        wait_for(browser, "document.getElementById('live').textContent === 'live'")
+        browser.wait_for("document.getElementById('live').textContent === 'live'")
         row = f"document.getElementById('run-{RUN}')"
         browser.run("document.body.style.paddingBottom = '900px'; scrollTo(0, 90)")
         browser.run(f"{row}.seen = true; {row}.querySelector('a').focus({{preventScroll: true}})")
         assert browser.run(f"return {row}.querySelector('.state').textContent") == "waiting: question"
         project.change_state(status="failed", feedback_request=None)
-        wait_for(browser, f"{row}.querySelector('.state').textContent === 'failed'")
+        browser.wait_for(f"{row}.querySelector('.state').textContent === 'failed'")
         assert browser.run(f"return [{row}.seen, scrollY, document.activeElement.textContent]") == [True, 90, RUN]
         project.start_run("78", "--run-id", "third", "--yes")
-        wait_for(browser, "document.getElementById('run-third') !== null")
+        browser.wait_for("document.getElementById('run-third') !== null")
+
+
+def test_what_a_reader_has_open_stays_when_the_first_note_arrives(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "shop")
+    project.deliver("SessionStart.startup.print")
+    state = "return [fold.isConnected, fold.open, document.activeElement === fold.firstChild]"
+    page = Served(project.root, project.environment())
+    with Browser(tmp_path / "profile") as browser:
+        browser.resize(700, 400)
+        browser.visit(page.address)
+        browser.visit(f"http://{page.host}/run/{RUN}")
+        browser.wait_for("document.getElementById('live').textContent === 'live'")
+        browser.run("window.fold = document.querySelector('#e2 details'); fold.open = true; fold.firstChild.focus()")
+        top = browser.run("fold.scrollIntoView(); return Math.round(fold.getBoundingClientRect().top)")
+        for number in (1, 2):
+            project.faber("note", "a note", "--run-id", RUN)
+            browser.wait_for(f"document.querySelectorAll('article').length === {number}")
+            assert browser.run(state) == [True, True, True]
+            assert browser.run("return Math.round(fold.getBoundingClientRect().top)") == top
+    page.__exit__(None)
+
+
+def test_the_focus_follows_a_run_that_moves_in_the_list(project: Project, page: Served, tmp_path: Path) -> None:
+    with Browser(tmp_path / "profile") as browser:
+        browser.visit(page.address)
+        browser.wait_for("document.getElementById('live').textContent === 'live'")
+        browser.run("document.querySelector('#run-other a').focus()")
+        project.change_state(status="completed", feedback_request=None)
+        browser.wait_for(f"document.querySelector('tbody').lastElementChild.id === 'run-{RUN}'")
+        assert browser.run("return document.activeElement.textContent") == "other"
+        browser.run(f"document.querySelector('#run-{RUN} a').focus()")
+        project.change_state(status="failed")
+        browser.wait_for(f"document.querySelector('tbody').firstElementChild.id === 'run-{RUN}'")
+        assert browser.run("return document.activeElement.textContent") == RUN
 
 
 def test_a_hidden_tab_listens_to_nothing(page: Served, tmp_path: Path) -> None:
@@ -94,11 +120,11 @@ def test_a_hidden_tab_listens_to_nothing(page: Served, tmp_path: Path) -> None:
     )
     with Browser(tmp_path / "profile") as browser:
         browser.visit(page.address)
-        wait_for(browser, "stream !== null && stream.readyState === 1")
+        browser.wait_for("stream !== null && stream.readyState === 1")
         browser.run(f"window.before = stream; {hide.format('true')}")
         assert browser.run("return [stream, before.readyState]") == [None, 2]
         browser.run(hide.format("false"))
-        wait_for(browser, "stream !== null && stream.readyState === 1")
+        browser.wait_for("stream !== null && stream.readyState === 1")
 
 
 @pytest.mark.parametrize("flags", [(), ("--force-dark-mode",)])
@@ -114,19 +140,24 @@ def test_every_text_can_be_read_and_everything_has_a_name(page: Served, tmp_path
         assert browser.label(f"#run-{RUN} .phases")[1] == "build"
 
 
-def test_a_phones_width_and_no_javascript_are_enough(page: Served, tmp_path: Path) -> None:
+def test_no_javascript_is_enough(page: Served, tmp_path: Path) -> None:
     with Browser(tmp_path / "profile", javascript=False) as browser:
-        browser.resize(500, 800)  # the narrowest that a window can be
         browser.visit(page.address)
         browser.click(f"#run-{RUN} a")
         assert browser.url == f"http://{page.host}/run/{RUN}"
         browser.click("#e1 summary")
         assert browser.label("#e1 a")[1] == "1"
-    with Browser(tmp_path / "other") as browser:
-        browser.resize(500, 800)
-        for path in ("/", f"/run/{RUN}"):
+
+
+def test_a_phones_width_is_enough(project: Project, page: Served, tmp_path: Path) -> None:
+    views = {"/": "Runs", f"/run/{RUN}": RUN, f"/run/{RUN}/event/{project.recorded[0]['id']}": "Event 1: run_adopted"}
+    with Browser(tmp_path / "profile") as browser:
+        browser.resize(500, 800)  # the narrowest that a window can be
+        browser.visit(page.address)
+        for path, heading in views.items():
             browser.visit(f"http://{page.host}{path}")
-            assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
+            found = "return [document.querySelector('h1').textContent, document.documentElement.scrollWidth]"
+            assert browser.run(found) == [heading, 500]
 
 
 def test_times_are_the_readers(project: Project, page: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,7 +87,7 @@ def test_time_at_work_and_weeks_are_shown_for_oneself_alone(project: Project) ->
 
 
 def test_money_comes_from_the_users_own_prices(project: Project) -> None:
-    """The longest name that a model's name begins with has its price; without one no sum is shown."""
+    """The longest name that a model's name begins with has its price; without one the model is named."""
     session = begin(project)
     record(project, used(session, "build", 1_000_000, 10_000_000, 100_000, 10, 5))
     assert "prices" not in project.said("status")
@@ -96,7 +96,10 @@ def test_money_comes_from_the_users_own_prices(project: Project) -> None:
     assert "37.50 by your prices" in project.said("run", "list", "--mine")
     assert "prices" not in project.said("timeline", "-o", "-")  # which others read
     record(project, used(session, "build", 1, 1, 1, 1, 1, model="gpt-5"))
-    assert "prices" not in project.said("status")
+    assert "; no price for gpt-5\n" in project.said("status")
+    assert "price" not in project.said("timeline", "-o", "-")
+    set_prices(project, {"gemini": {"input": 1}})
+    assert "price" not in project.said("status")
     set_prices(project, {"gpt-5": {"inputs": 1}})
     assert "has other keys" in project.faber("doctor").stdout
 

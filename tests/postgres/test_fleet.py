@@ -167,6 +167,22 @@ def test_a_state_that_waits_is_first_with_all_that_is_known(
         assert runs_of(asked(project, url, "fleet", *options)) == runs, options
 
 
+def test_the_phases_that_are_completed_are_said(project: Project, database: Database, member: Login) -> None:
+    done, url = {"status": "completed", "steps": {"a": "x" * 30_000}}, database.url(member)
+    forms: list[tuple[Any, list[str]]] = [
+        ({"architect": done, "frame": done, "build": {"status": "in_progress"}}, ["frame", "architect"]),
+        ([{"phase_name": "frame", **done}, {"name": "architect", **done}, {"id": "build"}], ["frame", "architect"]),
+        ([{"name": f"phase {number}", **done} for number in range(1000)], [f"phase {number}" for number in range(100)]),
+        ({"x" * 300: done, "frame": 1, "build": [done]}, ["x" * 200]),
+        ([1, None, [done], {"name": ["frame"], "status": {}}], []),
+        *[(form, []) for form in (None, 1, "completed", list[Any](), dict[str, Any]())],
+    ]
+    for phases, completed in forms:
+        put_state(database, member, "quiet", json.dumps({"work_id": 12, "phases": phases}))
+        (found,) = [run for run in asked(project, url, "fleet")["runs"] if run["run_id"] == "quiet"]
+        assert (found["phases_completed"], found["work_id"]) == (completed, "12"), phases
+
+
 def test_two_machines_that_sync_are_one_fleet(tmp_path: Path, database: Database) -> None:
     member = database.login()
     url = {"FABER_LEDGER_URL": database.url(member)}

@@ -6,6 +6,7 @@ import base64
 import json
 import shutil
 import subprocess
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -81,6 +82,12 @@ class Browser:
     def run(self, script: str) -> Any:
         """Run a script in the page, and return its result."""
         return self._ask("POST", "/execute/sync", {"script": script, "args": []})
+
+    def wait_for(self, script: str) -> None:
+        """Wait until a script returns something true."""
+        end = time.monotonic() + 20
+        while not self.run(f"return {script}"):
+            assert time.monotonic() < end, script
 
     def log(self, kind: str) -> list[str]:
         """Return the messages since the last call: of the console (`browser`), or of requests (`performance`)."""

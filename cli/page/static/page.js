@@ -38,21 +38,33 @@ function morph(old, next) {
   for (const { name, value } of next.attributes) {
     if (old.getAttribute(name) !== value) old.setAttribute(name, value);
   }
-  const known = new Map([...old.children].filter((one) => one.id).map((one) => [one.id, one]));
+  // Children with an id are found by it, so that what comes or goes before them does not replace or move them.
   const wanteds = [...next.childNodes];
-  wanteds.forEach((wanted, index) => {
-    const here = old.childNodes[index];
-    const found = wanted.id && known.get(wanted.id);
+  const kept = new Set(wanteds.map((one) => one.id).filter(Boolean));
+  const known = new Map([...old.children].filter((one) => kept.has(one.id)).map((one) => [one.id, one]));
+  let here = old.firstChild;
+  for (const wanted of wanteds) {
+    const found = known.get(wanted.id);
+    while (here && here !== found && (found ? !kept.has(here.id) : here.id && !kept.has(here.id))) here = remove(here);
     if (found) {
-      if (found !== here) old.insertBefore(found, here ?? null);
+      if (found === here) here = here.nextSibling;
+      else old.insertBefore(found, here);
       morph(found, wanted);
-    } else if (here && !here.id) {
+    } else if (here && !here.id && !wanted.id) {
+      const after = here.nextSibling;
       morph(here, wanted);
+      here = after;
     } else {
-      old.insertBefore(wanted, here ?? null);
+      old.insertBefore(wanted, here);
     }
-  });
-  while (old.childNodes.length > wanteds.length) old.lastChild.remove();
+  }
+  while (here) here = remove(here);
+}
+
+function remove(node) {
+  const after = node.nextSibling;
+  node.remove();
+  return after;
 }
 
 async function refresh() {
@@ -61,16 +73,24 @@ async function refresh() {
     return;
   }
   isLoading = true;
+  let said = "";
   try {
     do {
       isDue = false;
       const answer = await fetch(location.href, { headers: { accept: "text/html" } });
       const next = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("content");
       if (!next) throw new Error(answer.statusText);
+      if (answer.status === 503) {
+        said = `not connected: ${next.querySelector("p").textContent}`;
+        continue;
+      }
+      said = "live";
       showTimes(next);
+      const focused = document.activeElement;
       morph(main, document.adoptNode(next));
+      if (focused !== document.activeElement) focused?.focus({ preventScroll: true }); // a row that was moved has lost it
     } while (isDue);
-    live.textContent = "live";
+    live.textContent = said;
   } catch {
     live.textContent = "not connected";
   } finally {

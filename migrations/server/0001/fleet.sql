@@ -17,8 +17,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
   FROM unnest(names) AS name
 $$;
 
--- The members of a state that `fleet` needs, as JSON; lists of approvals of more than 20,000 characters are left out. It
--- never raises.
+-- The members of a state that `fleet` needs, as JSON; of phases, which are a list or an object, the first 100, and lists
+-- of approvals of more than 20,000 characters are left out. It never raises.
 CREATE FUNCTION faber_ledger.state_at_a_glance(said text) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE COST 10000 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -30,6 +30,16 @@ BEGIN
   ) || jsonb_build_object(
     'artifacts', faber_ledger.short_members(state->'artifacts', ARRAY['branch_name', 'branch'] || pull_request),
     'feedback_request', faber_ledger.short_members(state->'feedback_request', ARRAY['request_id', 'type', 'prompt']),
+    'phases', CASE jsonb_typeof(state->'phases')
+      WHEN 'object' THEN (
+        SELECT jsonb_object_agg(left(name, 200), faber_ledger.short_members(phase, ARRAY['status']))
+        FROM (SELECT * FROM jsonb_each(state->'phases') LIMIT 100) AS phase_by_name(name, phase)
+      )
+      WHEN 'array' THEN (
+        SELECT jsonb_agg(faber_ledger.short_members(phase, ARRAY['phase_name', 'name', 'id', 'status']))
+        FROM (SELECT * FROM jsonb_array_elements(state->'phases') LIMIT 100) AS listed(phase)
+      )
+    END,
     'approvals', CASE WHEN char_length((state->'approvals')::text) <= 20000 THEN state->'approvals' END,
     'pending_approvals',
     CASE WHEN char_length((state->'pending_approvals')::text) <= 20000 THEN state->'pending_approvals' END
