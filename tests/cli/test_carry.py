@@ -128,12 +128,14 @@ def test_where_git_ignores_states_nothing_of_ours_is_left_in_git(laptop: Project
 @pytest.mark.parametrize(("answer", "carry"), [("y", "refs"), ("n", "tree")])
 def test_it_asks_once_on_a_terminal_and_says_who_can_read(laptop: Project, answer: str, carry: str) -> None:
     laptop.write(".gitignore", "ledger.json\n")
+    laptop.git("remote", "set-url", "--push", "origin", "../fork.git")
     shown, code = laptop.on_terminal("init", "--git-only", answers=[answer])
     assert code == 0
     before, _, after = shown.partition("Send the ledgers of this clone to origin")
     assert "note: git ignores .fractary/faber/ledger.json: " in before  # which bears on the answer
     assert "note: git ignores " not in after
-    assert "Everybody who can read origin can then read what is" in shown
+    assert "to origin, that is to its push URL ../fork.git: at each session's end" in " ".join(shown.split())
+    assert "Everybody who can read that repository can then read what is recorded" in " ".join(shown.split())
     assert "Send the ledgers of this clone to origin" in shown
     assert settings(laptop)["carry"] == carry
     again, _ = laptop.on_terminal("init", "--git-only")
