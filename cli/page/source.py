@@ -6,18 +6,18 @@ import os
 import threading
 import time
 from contextlib import AbstractContextManager, suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
-from faber_ledger.cli.reports.run_list import describe_facts, read_facts
+from faber_ledger.cli.reports.run_list import RunFacts, list_runs, read_facts
 from faber_ledger.cli.reports.search import group_newest, search_run
 from faber_ledger.ledger.errors import InvalidRunId, RunNotFound
-from faber_ledger.runs.active import active_run
 from faber_ledger.runs.kept import run_here, runs_here
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.seen import shape_of
 from faber_ledger.runs.state_file import read_state
 
 if TYPE_CHECKING:
+    from faber_ledger.cli.page.team import Team
     from faber_ledger.cli.reports.search import Hit
     from faber_ledger.cli.ui.attention import Filters, Row
     from faber_ledger.files.word_query import WordQuery
@@ -27,54 +27,26 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 0.4  # between two looks at the files
 
 
-class Source(Protocol):
-    """Where the page's runs are: a project on this machine, or a team's server."""
-
-    title: str
-
-    def list_rows(self, filters: Filters) -> list[Row]:
-        """Return the runs that fit, as `run list` describes them, newest first."""
-
-    def open_log(self, run_id: str) -> AbstractContextManager[Log]:
-        """Open a run's log; raises RunNotFound, LedgerError."""
-
-    def state_of(self, run_id: str) -> dict[str, Any]:
-        """Return a run's state, empty if there is none; raises LedgerError if it cannot be read."""
-
-    def search(self, query: WordQuery, limit: int) -> tuple[list[list[Hit]], bool]:
-        """Return the newest hits by run, and whether there are more."""
-
-    def version_of(self, run_id: str) -> str:
-        """Return what changes whenever the run does."""
-
-    def version(self) -> object:
-        """Return what changes whenever one of the runs does."""
-
-
 class Project:
     """The runs of a project on this machine."""
 
     def __init__(self, root: str, title: str) -> None:
         self.title = title
         self._root = root
-        self._read: dict[str, tuple[object, Any]] = {}
+        self._read: dict[str, tuple[str, RunFacts]] = {}
         self._looked: tuple[float, object] = (0.0, None)
         self._lock = threading.Lock()
 
     def list_rows(self, filters: Filters) -> list[Row]:
         """Return the runs that fit, as `run list` describes them, newest first."""
-        active, rows = active_run(self._root).run_id, []
-        for run in runs_here(self._root):
-            version = _version_of(run)
-            known, found = self._read.get(run.run_id, (None, None))
-            if known != version:
-                found = read_facts(run)
-                self._read[run.run_id] = version, found
-            row = describe_facts(run, found, filters)
-            if filters.fit(row):
-                about = {"run_id": run.run_id, "active": run.run_id == active, "in_work_tree": not run.is_kept}
-                rows.append({**about, **row})
-        return sorted(rows, key=lambda row: (row["last_heard_at"] or "", row["run_id"]), reverse=True)
+        return list_runs(self._root, filters, self._facts_of)
+
+    def _facts_of(self, run: Run) -> RunFacts:
+        version = _version_of(run)
+        known = self._read.get(run.run_id)
+        if known is None or known[0] != version:
+            known = self._read[run.run_id] = version, read_facts(run)
+        return known[1]
 
     def open_log(self, run_id: str) -> AbstractContextManager[Log]:
         """Open a run's log; raises RunNotFound, LedgerError."""
@@ -108,6 +80,9 @@ class Project:
             if found.is_recorded() or os.path.lexists(found.state_path):
                 return found
         raise RunNotFound(f"no run {run_id} here")
+
+
+Source: TypeAlias = Union[Project, "Team"]  # where the page's runs are
 
 
 def _version_of(run: Run) -> str:

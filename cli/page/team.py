@@ -82,8 +82,8 @@ class Team:
     def open_log(self, run_id: str) -> Iterator[Log]:
         """Open a run's log; raises RunNotFound, LedgerError."""
         with self._lock:
-            path = self._fetch(run_id)
-        with Log.read(path) as log:
+            log = Log.read(self._fetch(run_id))  # before another thread removes the file
+        with log:
             yield log
 
     def _fetch(self, run_id: str) -> str:

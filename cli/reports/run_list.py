@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
     from faber_ledger.projections.fold import Blocks
 
 
-def list_runs(root: str, filters: Filters) -> list[Row]:
+def list_runs(root: str, filters: Filters, read: Callable[[Run], RunFacts] | None = None) -> list[Row]:
     """Return each run that this clone has and `filters` fit, newest first: by its last event, or its state's time.
 
-    `in_work_tree` is false for a run that the work tree lacks.
+    `read` may know what `read_facts` returns. `in_work_tree` is false for a run that the work tree lacks.
     """
     active, rows = active_run(root).run_id, []
     for run in runs_here(root):
-        row = read_row(run, filters)
+        row = describe_facts(run, (read or read_facts)(run), filters)
         if not filters.fit(row):
             continue
         about = {"run_id": run.run_id, "active": run.run_id == active, "in_work_tree": not run.is_kept}

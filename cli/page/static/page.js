@@ -9,8 +9,8 @@ let isLoading = false;
 let isDue = false;
 
 function age(seconds) {
-  const [unit, size] = UNITS.find(([, size]) => seconds >= size) ?? ["s", 1];
-  return `${Math.max(0, Math.floor(seconds / size))} ${unit === "m" ? "min" : unit}`;
+  const found = UNITS.find(([, size]) => seconds >= size);
+  return found ? `${Math.floor(seconds / found[1])} ${found[0]}` : "now";
 }
 
 function showTimes(part) {
