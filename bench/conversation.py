@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-SOURCE = Path(__file__).with_name("page.py").read_text()  # a file that the agent reads: code, with quotes in it
+SOURCE = 'def read(path):\n    return open(path, encoding="utf-8").read()\n\n\n' * 40  # a file that the agent reads
 DAY = 24 * 3600  # the responses come after the session's start, whenever that is measured
 
 
