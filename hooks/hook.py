@@ -372,7 +372,7 @@ class Start(Hook):
             "question waits": status == "awaiting_feedback" and not progress.answer_of(state),
             "approval waits": progress.pending_approvals(state),
             "failed too often": failures >= progress.MOST_FAILURES,
-            "failed": status == "failed",
+            "the run failed": status == "failed",
             "artifact missing": self._lacks_artifact,
             "not set up": is_new,
             "not sent": self._unsent,

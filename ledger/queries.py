@@ -32,14 +32,15 @@ OpenLog: TypeAlias = Callable[[], Log]  # opens the log that is asked, for readi
 class EventQuery(NamedTuple):
     """Which events to find; None, or no types, means any.
 
-    `session` is a session's id, its last six letters, or its client's session id; `machine` a host name or a writer.
-    `since` and `until` are in seconds since 1970, including the second of `until`: times are shown in seconds.
-    `phase` is one that an event names.
+    `session` is a session's id, its last six letters, or its client's session id; `machine` a host name or a writer,
+    and `here` this clone's writer where that is its own machine. `since` and `until` are in seconds since 1970,
+    including the second of `until`: times are shown in seconds. `phase` is one that an event names.
     """
 
     session: str | None = None
     types: tuple[str, ...] = ()
     machine: str | None = None
+    here: str | None = None
     since: float | None = None
     until: float | None = None
     phase: str | None = None
@@ -113,8 +114,8 @@ def _conditions(wanted: EventQuery) -> tuple[str, tuple[object, ...]]:
         found.append((f"type IN ({', '.join('?' * len(wanted.types))})", wanted.types))
     if wanted.machine is not None:
         there = f"SELECT session_id FROM event WHERE {STARTED} AND {HOSTNAME} IS ?"
-        alone = f"session_id IS NULL AND writer IN ({CLONES_OF})"
-        found.append((f"(writer = ? OR session_id IN ({there}) OR {alone})", (wanted.machine,) * 3))
+        alone = f"session_id IS NULL AND (writer IN ({CLONES_OF}) OR writer IS ?)"
+        found.append((f"(writer = ? OR session_id IN ({there}) OR {alone})", (*(wanted.machine,) * 3, wanted.here)))
     if wanted.phase is not None:
         found.append((f"{PHASE} = ?", (wanted.phase,)))
     if wanted.since is not None:

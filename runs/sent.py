@@ -129,7 +129,8 @@ def describe_unsent(run: Run, log: Log, *, is_start: bool, is_open: bool = False
     if is_sending(run.root):
         return None if is_start else f"{events} on the way to {consent.remote}"
     if is_start:
-        ended = "SELECT 1 FROM event WHERE type = 'session_ended' AND id > ? LIMIT 1"
+        is_real = "coalesce(payload, '') NOT LIKE '%\"abandoned\"%'"  # a killed client sends nothing
+        ended = f"SELECT 1 FROM event WHERE type = 'session_ended' AND id > ? AND {is_real} LIMIT 1"
         is_due = sent.problem or log.connection.execute(ended, (event_id(sent.noted_at, bytes(10)),)).fetchone()
         if not is_due:
             return None

@@ -121,13 +121,17 @@ def report(run: Run, warn: Warn, message: str, path: str | None = None, *, may_w
 
 def say_notices(run: Run, warn: Warn, at: float) -> None:
     """Call `warn` with what was kept for the next start of a run."""
-    notices = notices_path(run)
-    for message, path in _read_notices(notices):
+    for message, path in list_notices(run):
         warn(message)
         if path is not None:
             with suppress(OSError):
                 os.utime(path, (at, at), follow_symlinks=False)
-    disk.remove(notices)
+    disk.remove(notices_path(run))
+
+
+def list_notices(run: Run) -> list[tuple[str, str | None]]:
+    """Return what is kept for the next start of a run, each with the path of what was set aside."""
+    return _read_notices(notices_path(run))
 
 
 def _read_notices(path: str) -> list[tuple[str, str | None]]:

@@ -137,13 +137,34 @@ def _merge_members(before: Members, mine: Members, other: Members) -> tuple[Memb
     """Merge the members of two states; our blocks, which are written again, and times alone are never a loss."""
     is_theirs_later = _is_later(other.get(UPDATED_AT), mine.get(UPDATED_AT))
     losses: list[Loss] = []
-    places = [[side.get(name) for name in POSITION] for side in (before, mine, other)]
+    rest, places = [[_only(side, POSITION, is_in) for side in (before, mine, other)] for is_in in (False, True)]
+    merged = _merge(rest[0], rest[1], rest[2], (), losses, takes_theirs=is_theirs_later)
     if places[0] not in places[1:]:  # both sides have moved: all of it is of one side
-        before = before | {name: {"is": "neither side's"} for name in POSITION}
-    merged = _merge(before, mine, other, (), losses, takes_theirs=is_theirs_later)
+        places[0] = {name: {"is": "neither side's"} for name in POSITION}
+    is_theirs = _is_place_theirs(merged, mine, other, default=is_theirs_later)
+    merged |= _merge_each(places[0], places[1], places[2], (), losses, takes_theirs=is_theirs)
     if UPDATED_AT in mine and UPDATED_AT in other:
         merged = {**merged, UPDATED_AT: (other if is_theirs_later else mine)[UPDATED_AT]}
     return merged, [loss for loss in losses if loss.key.partition(".")[0] not in NAMES and not loss.key.endswith("_at")]
+
+
+def _is_place_theirs(merged: Members, mine: Members, other: Members, *, default: bool) -> bool:
+    """Return whose phase and step count: the finished run's, else those of a phase that the other has not finished."""
+    finished = [_is_finished(side) for side in (mine, other)]
+    if finished[0] == finished[1]:
+        finished = [not _is_overtaken(merged, side) for side in (mine, other)]
+    return finished[1] if finished[0] != finished[1] else default
+
+
+def _is_overtaken(merged: Members, side: Members) -> bool:
+    """Return whether only the other side has finished the phase that a side is in."""
+    here, there = [(_by_name(one.get("phases")) or {}).get(str(side.get(POSITION[0]))) for one in (side, merged)]
+    return _is_finished(there) and not _is_finished(here)
+
+
+def _only(members: Members, names: tuple[str, ...], is_in: bool) -> Members:
+    """Return the members with one of some names, or those with none of them."""
+    return {name: value for name, value in members.items() if (name in names) == is_in}
 
 
 def _merge(before: Any, mine: Any, other: Any, path: tuple[str, ...], losses: list[Loss], *, takes_theirs: bool) -> Any:

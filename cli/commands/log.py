@@ -14,7 +14,9 @@ from faber_ledger.cli.ui.which_event import Time, find_session
 from faber_ledger.cli.ui.which_run import run_argument, run_with_ledger
 from faber_ledger.ledger.event_types import EVENT_TYPES
 from faber_ledger.ledger.queries import EventQuery, find_events
+from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.log import read_log
+from faber_ledger.runs.seen import hostname
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
@@ -64,12 +66,15 @@ def log(
     wanted = EventQuery(
         session=find_session(chosen, session), types=kinds, machine=machine, since=since, until=until, phase=phase
     )
+    if machine == hostname():
+        wanted = wanted._replace(here=known_writer(chosen.root))
 
     def find() -> Iterator[Recorded]:
         return find_events(partial(read_log, chosen), wanted, limit=count, newest_first=reverse)
 
     if next(find(), None) is None:
-        say("no events")
+        alone = f" of a session on {machine}; --machine WRITER also finds what a clone recorded outside of sessions"
+        say(f"no events{alone if machine else ''}")
     elif as_json:
         for recorded in find():
             click.echo(json_text(recorded, indent=None))

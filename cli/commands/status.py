@@ -18,6 +18,7 @@ from faber_ledger.cli.ui.git_words import in_git_data, in_git_line
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import choose_run, quiet_run_argument
 from faber_ledger.cli.ui.words import CLIENT, ago, events_shown, plural, publishing_hint
+from faber_ledger.context.branch import has_branch, is_late
 from faber_ledger.context.notes import notes_of
 from faber_ledger.context.position import branch_by_log, say_what_stops
 from faber_ledger.ledger.clock import now, seconds_of, utc_text
@@ -48,6 +49,7 @@ from faber_ledger.runs.publish import carries_refs, why_not_published
 from faber_ledger.runs.run import Run, find_root
 from faber_ledger.runs.seen import TreeNote, changed_at, client_here, is_alive
 from faber_ledger.runs.sent import NOT_AGREED, Sent, describe_unsent
+from faber_ledger.runs.set_aside import list_notices
 from faber_ledger.runs.set_up import SET_UP, lacks_driver
 
 if TYPE_CHECKING:
@@ -235,7 +237,8 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
     last = f", the last {log.last_type} at {log.last_at}" if log.events else ""
     yield f"Ledger: {events_shown(log.events)}{last}"
     if not found.agrees and not run.is_kept:
-        yield f"state.json differs from the ledger: run `faber-ledger project {run.run_id}`"
+        by_hand = f"`faber-ledger project {run.run_id}` does now"
+        yield f"state.json lacks what the ledger has: the next session writes it, and {by_hand}"
 
 
 def _other_branch(run: Run, state: dict[str, Any], found: Found) -> str:
@@ -246,7 +249,12 @@ def _other_branch(run: Run, state: dict[str, Any], found: Found) -> str:
     if state.get("status") in FINISHED:
         return ""
     named, here = branch_name(state) or found.branch, branch_of(run.root)
-    return f"{named}, but {here} is checked out here" if isinstance(named, str) and here not in (None, named) else ""
+    if not isinstance(named, str) or here in (None, named):
+        return ""
+    away = ""
+    if not has_branch(run.root, named):
+        away = ", which this clone does not have" + (" (merged and deleted?)" if is_late(state) else "")
+    return f"{named}{away}, but {here} is checked out here"
 
 
 def _not_in_file_lines(run: Run, count: int, why: str | None) -> Iterator[str]:
@@ -294,6 +302,7 @@ def _hook_lines(run: Run, found: Found) -> Iterator[str]:
         log = [message for _, seconds, message in read_hook_log(run.root) if seconds >= began]
         said = [message for message in dict.fromkeys(log) if not any([words in message for words in over])]
         yield from [f"A hook said: {message}" for message in said[-5:]]
+    yield from [f"Since the last session: {message}" for message, _ in list_notices(run)]
 
 
 def _session_text(run: Run, state: dict[str, Any], blocks: Blocks, *, has_log: bool) -> str:

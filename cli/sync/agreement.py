@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from faber_ledger.cli.sync.arrival import bring_runs, list_remote_runs, remote_of, required_remote
 from faber_ledger.cli.sync.refs import digest_of_url, read_settings
+from faber_ledger.cli.ui.texts import START_ONE
 from faber_ledger.cli.ui.words import plural
 from faber_ledger.files.text import one_line
 from faber_ledger.ledger import disk
@@ -171,7 +172,7 @@ def hint_at_remote(root: str) -> str | None:
     except GitFailed as error:
         return f"this clone has no run, and {remote.name} could not be asked: {error.message}"
     if not found:
-        return None
+        return f"this clone has no run, and {remote.name} has none: {START_ONE}"
     here = [one.run_id for one in found if one.branch == branch and one.status not in FINISHED]
     there = f"this clone has no run; {remote.name} has {len(found)}"
     if not here:

@@ -265,7 +265,7 @@ def pick_run_id(text: str, known: Sequence[str], hint: str) -> str:
         )
     from difflib import get_close_matches  # only after a typing error
 
-    close = get_close_matches(text, known, n=4, cutoff=0.4)
+    close = get_close_matches(text, known, n=4, cutoff=0.85)
     similar = f"; near it are: {', '.join(close)}" if close else ""
     raise RunNotFound(f"there is no run {text}{similar}", hint=hint)
 

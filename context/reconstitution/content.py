@@ -319,7 +319,7 @@ def _branch(sources: Sources) -> Iterator[str]:
         yield _quote("Changed since it left the main branch:", branch["files_changed"])
     elif work and work["files"]:
         yield _quote("Changed by the commits below:", "\n".join(work["files"]))
-    for commit in work["commits"] if work else branch["commits"] if branch else []:
+    for commit in dict.fromkeys([*(work["commits"] if work else ()), *(branch["commits"] if branch else ())]):
         yield _line(f"Commit: {commit}")
     if work and work["missing"]:
         yield _line(f"Commits not in this clone (squashed or deleted): {', '.join(work['missing'])}")

@@ -60,7 +60,7 @@ def reconstitute_context(
     spec = load_specification(surroundings, artifacts.get("spec_path"), journal)
     issue = load_work_item(work_id, surroundings, journal)
     branch = inspect_branch(run.root, branch_named, journal, is_finished=state["status"] in progress.FINISHED)
-    is_over = state["status"] in progress.FINISHED and not (branch and branch["files_changed"])
+    is_over = state["status"] in progress.FINISHED  # its branch may be here, and be squashed all the same
     history = faber_files.load_session_history(run, journal, known)
     events, older_decisions = faber_files.load_events(run, journal, known)
     feedback, point = _pending_feedback(run, state, journal), progress.resume_point(state)

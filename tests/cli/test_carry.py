@@ -357,6 +357,8 @@ def test_status_of_a_clone_without_a_run_asks_the_remote(desktop: Project) -> No
     said = desktop.faber("status").stderr
     assert "origin has 1, none of which is at work on this branch: `faber-ledger run list --remote` shows them" in said
     assert "init --fetch" not in said
+    desktop.git("-C", "../remote.git", "update-ref", "-d", f"refs/faber-ledger/{RUN}")
+    assert "this clone has no run, and origin has none: start one with " in desktop.faber("status").stderr
     (desktop.root.parent / "remote.git").rename(desktop.root.parent / "away.git")
     done = desktop.faber("status")
     assert (done.returncode, "this clone has no run, and origin could not be asked: " in done.stderr) == (10, True)

@@ -83,6 +83,21 @@ CASES = {
             'both sides changed current_step: ours is used, theirs had "refine-spec"',
         ),
     ),
+    "one works on in a phase that the other has completed": Case(
+        {"updated_at": EARLY, "current_phase": "frame", "phases": {"frame": BEGUN, "build": BEGUN}},
+        {"updated_at": LATE, "current_phase": "frame", "current_step": "again"},
+        {"current_phase": "build", "current_step": "test", "phases": {"frame": DONE, "build": BEGUN}},
+        {
+            "updated_at": LATE,
+            "current_phase": "build",
+            "current_step": "test",
+            "phases": {"frame": DONE, "build": BEGUN},
+        },
+        (
+            'both sides changed current_phase: theirs is used, ours had "frame"',
+            'both sides changed current_step: theirs is used, ours had "again"',
+        ),
+    ),
     "one goes back to a phase without a step": Case(
         {"current_phase": "build", "current_step": "implement", "updated_at": EARLY},
         {"current_step": "test"},

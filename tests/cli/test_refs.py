@@ -293,6 +293,15 @@ def test_a_start_says_nothing_of_what_no_session_has_ended(one: CarriedClone) ->
     assert "not sent" in two.start_line("later")
 
 
+def test_a_start_says_nothing_of_what_a_killed_client_left(one: CarriedClone) -> None:
+    one.sync()
+    agree(one.root, auto=True)
+    one.record("killed")
+    one.record("next")
+    assert "abandoned" in one.faber("log", "--type", "session_ended").stdout
+    assert "not sent" not in one.start_line("later")
+
+
 # A remote that refuses, or is away
 
 

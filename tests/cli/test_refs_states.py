@@ -137,6 +137,7 @@ def test_the_next_start_says_what_the_background_has_merged(one: CarriedClone) -
     two.record("second")
     two.end("second")
     two.wait_for_sender()
+    assert "Since the last session: " in two.faber("status").stdout
     assert "1 warning" in two.start_line("third")
     assert "both sides changed current_phase: the one here is used, the one at origin had" in two.faber("status").stdout
     assert two.state["current_phase"] == "release"

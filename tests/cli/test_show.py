@@ -162,3 +162,9 @@ def test_an_event_names_the_machine_of_its_clone(project: Project) -> None:
     for start in [one["id"] for one in project.events if one["event"]["type"] == "session_started"]:
         project.redact(start)
     assert ", on this machine\n" in project.said("show", "1")  # and not on `[redacted]`
+
+
+def test_a_note_outside_a_session_is_of_its_machine(project: Project) -> None:
+    assert project.faber("note", "alone").returncode == 0
+    assert "alone" in project.said("log", "--machine", project.hostname, "--type", "note_recorded")
+    assert "--machine WRITER also finds" in project.said("log", "--machine", "elsewhere")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,16 @@ def test_a_squash_is_found_by_fabers_events_where_ledgers_travel_in_refs(tmp_pat
     said = made.said("reconstitute", RUN, "--only", "branch")
     assert "- Commit: " in said
     assert "Share lists (#261)\n- Commits not in this clone (squashed or deleted): 0123456\n" in said
+
+
+def test_a_squash_is_named_where_the_branch_is_still_here(colleague: Project, tmp_path: Path) -> None:
+    clone = colleague.clone(tmp_path / "clone", "laptop")
+    clone.git("branch", BRANCH, "HEAD~2")
+    clone.git("switch", "--quiet", BRANCH)
+    clone.commit_file("lists.py", "print(1)\n", "Begin the lists")
+    clone.git("switch", "--quiet", "-")
+    said = clone.said(*BY_ITEM, "--only", "branch")
+    assert re.search(r"- Commit: \w+ Share lists \(#261\)\n(.*\n)*- Commit: \w+ Begin the lists\n", said), said
 
 
 def test_the_whole_answer_has_no_warning_of_what_is_over(colleague: Project) -> None:

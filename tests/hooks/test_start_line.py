@@ -115,7 +115,7 @@ def test_the_most_urgent_thing_is_said_alone(project: Project) -> None:
         ),
         (
             {"status": "failed", "errors": [{"phase": "build", "step": "implement", "message": "no"}]},
-            "failed",
+            "the run failed",
             "Last error (build:implement): no",
         ),
         (
@@ -123,11 +123,15 @@ def test_the_most_urgent_thing_is_said_alone(project: Project) -> None:
             "approval waits",
             "Approval rejected (do not go on: ask the user): build: too slow (by mia)",
         ),
-        ({"branch": "feat/merged"}, "branch not here", "Branch: feat/merged, but main is checked out here"),
+        (
+            {"branch": "feat/merged"},
+            "branch not here",
+            "Branch: feat/merged, which this clone does not have, but main is checked out here",
+        ),
         (
             {"branch": "feat/merged", "artifacts": {"pr_url": "https://example.org/pull/1"}},
             "branch gone",
-            "Branch: feat/merged, but main is checked out here",
+            "Branch: feat/merged, which this clone does not have (merged and deleted?), but main is checked out here",
         ),
     ],
 )
