@@ -34,7 +34,7 @@ def describe_grant(run: Run, phase: str | None) -> str:
         try:
             is_inside = folder_around(path, [run.own_directory]) is not None
             event = JsonText((is_inside and read_text(path, MAX_BYTES)) or "").value
-        except (FileRefused, ValueError):
+        except (FileRefused, ValueError, RecursionError):
             continue
         if event.get("type") in ANSWERS and event.get("phase") == phase:
             words = text_of(event, "message") or f"{event['type']} by {text_of(event, 'user') or 'somebody'}"
