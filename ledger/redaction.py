@@ -56,12 +56,17 @@ def redaction_of(name: str, kind: str, writer: str, payload: str | None) -> Reda
     return None
 
 
+def redactions_in(connection: sqlite3.Connection) -> list[Redaction]:
+    """Return the redactions and undos of a log that are what this program writes, in the log's order."""
+    return [one for row in connection.execute(EVERY).fetchall() if (one := redaction_of(*row)) is not None]
+
+
 def effective_redactions(connection: sqlite3.Connection) -> dict[str, Redaction]:
     """Return the events of a log whose payload is redacted, each with the redaction that counts."""
     own: dict[str, Redaction] = {}
     of_others: dict[str, Redaction] = {}
     question = "SELECT type, writer FROM event WHERE id = ?"
-    for row in connection.execute(EVERY).fetchall():
+    for row in connection.execute(EVERY).fetchall():  # a hook's start pays for each call
         one = redaction_of(*row)
         if one is None:
             continue

@@ -18,7 +18,7 @@ from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable
-from faber_ledger.ledger.encoding import ROW, sha256
+from faber_ledger.ledger.encoding import PAYLOAD, ROW, sha256
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, UnionConflict
 from faber_ledger.ledger.union import rows_named
 from faber_ledger.postgres.address import Address, translate_read_only
@@ -187,12 +187,14 @@ def push_redaction(run: Run, project: str, address: Address, event: str, warn: W
         if server.is_read_only:
             raise translate_read_only(server.address)
         remote = open_project(server, project, writer_of(run.root))
-        done = exchange_run(
+        exchange_run(
             remote, run, fetches=False, pushes=True, warn=warn, progress=lambda *_: lambda done: None, with_state=False
         )
-    if event in done.not_removed:
+        found = [row for batch in fetch_named(server, project, run.run_id, [event]) for _, row in batch]
+    is_kept = any([row[PAYLOAD] is not None for row in found])
+    if is_kept:
         warn(KEPT_ON_SERVER)
-    return event not in done.not_removed
+    return not is_kept
 
 
 def fetch_event(run: Run, name: str, address: Address) -> Iterator[Row]:

@@ -7,10 +7,11 @@ from contextlib import closing
 from typing import NamedTuple
 
 from faber_ledger.ledger.gate import shown_id
-from faber_ledger.ledger.redaction import effective_redactions
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.redaction import redactions_in
 from faber_ledger.ledger.union import OTHER_CONTENT, hash_in
 from faber_ledger.postgres.ask import absurd_answer
-from faber_ledger.postgres.exchange import Fetched, count_events, fetch_new
+from faber_ledger.postgres.exchange import Fetched, count_events, fetch_named, fetch_new
 from faber_ledger.postgres.project import ServerProject
 from faber_ledger.recording.insertion import insert_passing
 from faber_ledger.runs.log import lacks_ledger, read_log
@@ -52,6 +53,8 @@ def take_new(remote: ServerProject, run: Run, note: SyncNote, warn: Callable[[st
     # With the first events, all clones decide alike which of several are the run's.
     asked = {*note.again, *note.roots}
     with closing(fetch_new(server, project, run.run_id, note.position, asked, advance)) as fetched:
+        for batch in fetch_named(server, project, run.run_id, _undone_without_payload(run, fetched.log)):
+            fetched.add(batch, is_repeated=True)
         count -= fetched.new_count
         is_answered = all([hash_in(fetched.log, name) is not None for name in asked])
         taken = _insert(remote, run, note, fetched, warn)
@@ -87,11 +90,24 @@ def _insert(remote: ServerProject, run: Run, note: SyncNote, fetched: Fetched, w
     return Taken(found.added, left_out, sorted({shown_id(one.id) for one in found.conflicts}))
 
 
+def _undone_without_payload(run: Run, fetched: Log) -> set[str]:
+    """Return the events whose redaction is undone by one that was fetched, and whose payload the run's log lacks."""
+    if lacks_ledger(run):
+        return set()
+    undone = {one.target for one in redactions_in(fetched.connection) if one.is_undo}
+    with read_log(run) as log:
+        return _without_payload(log, undone)
+
+
 def _find_bare(run: Run, names: set[str]) -> set[str]:
-    """Return those of these events that are in a run's log without their payloads, though no redaction says so."""
+    """Return those of these events that are in a run's log without their payloads, though no redaction ever said so."""
     if not names or lacks_ledger(run):
         return set()
     with read_log(run) as log:
-        question = "SELECT 1 FROM event WHERE id = ? AND payload IS NULL"
-        missing = {name for name in names if log.connection.execute(question, (name,)).fetchone()}
-        return missing and missing - effective_redactions(log.connection).keys()
+        missing = _without_payload(log, names)
+        return missing and missing - {one.target for one in redactions_in(log.connection)}
+
+
+def _without_payload(log: Log, names: set[str]) -> set[str]:
+    question = "SELECT 1 FROM event WHERE id = ? AND payload IS NULL"
+    return {name for name in names if log.connection.execute(question, (name,)).fetchone()}

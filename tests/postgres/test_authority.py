@@ -67,6 +67,8 @@ def test_only_the_writers_login_or_an_admin_redacts_on_the_server(two: Two) -> N
     done = two.as_ben("redact", two.note, "--yes")
     assert (done.returncode, two.is_on_server()) == (0, True)
     assert "only the login whose clone wrote it, or an admin, redacts it" in done.stderr
+    again = two.as_ben("redact", two.note, "--yes")
+    assert ("redacts it" in again.stderr, "removed on the team's server" in again.stdout) == (True, False)
     assert two.as_ann("sync").returncode == 0
     assert two.is_on_server()
     assert two.as_ann("redact", two.note, "--yes").returncode == 0
@@ -136,6 +138,29 @@ def test_an_undo_counts_for_the_redactions_before_it(two: Two) -> None:
     assert not two.is_on_server()
     assert two.run(two.fresh, two.ann, "sync").returncode == 0  # which sends the whole log again
     assert not two.is_on_server()
+
+
+def test_what_an_undo_puts_back_reaches_every_clone(two: Two) -> None:
+    assert two.as_ann("redact", two.note, "--yes").returncode == 0
+    assert two.run(two.fresh, two.ann, "sync").returncode == 0  # which has it redacted
+    assert two.as_ann("db", "restore", two.note).returncode == 0
+    assert two.as_ann("redact", two.note, "--undo").returncode == 0
+    assert two.as_ann("sync").returncode == 0
+    done = two.run(two.fresh, two.ann, "sync")
+    assert (done.returncode, b"hunter" in two.team.export(two.fresh)) == (0, True), done.stderr
+
+
+def test_what_is_purged_is_not_left_out_for_ever(two: Two) -> None:
+    assert two.of_ben.faber("note", "add", "of ben").returncode == 0
+    of_ben = two.of_ben.events[-1]["id"]
+    for as_login in (two.as_ben, two.as_ann):
+        assert as_login("sync").returncode == 0
+    assert two.as_ann("redact", of_ben, "--yes").returncode == 0
+    assert two.as_ann("db", "purge", of_ben).returncode == 0
+    for words in (("sync",), ("redact", of_ben, "--undo"), ("sync",)):
+        assert two.as_ben(*words).returncode == 0
+    assert "left out" not in two.run(two.fresh, two.ann, "sync").stderr
+    assert f"of event {of_ben}" in two.fresh.said("log", "--type", "redaction_undone")
 
 
 @pytest.mark.parametrize("writer", ["e" * 32, None])
