@@ -119,8 +119,8 @@ def describe_unsent(run: Run, log: Log, *, is_start: bool, is_open: bool = False
     sent = Sent(run)
     is_there = sent.remote == consent.remote
     if sent.is_forgotten:
-        again = "was sent again by another clone" if sent.commit else "is sent by name alone"
-        what = f"its ref, which was deleted at {consent.remote}, {again}: `faber-ledger sync {run.run_id}` sends it"
+        again = ", and sent again by another clone" if sent.commit else ""
+        what = f"deleted at {consent.remote}{again}: only `faber-ledger sync {run.run_id}` sends it from here"
         return None if is_start else what
     count = log.count_events() - (sent.events if is_there else 0)
     if count <= 0:
@@ -137,4 +137,5 @@ def describe_unsent(run: Run, log: Log, *, is_start: bool, is_open: bool = False
     if is_open and consent.is_automatic and not sent.problem:
         return f"{events} not sent yet: the session's end sends {them}"
     why, hint = (f" ({sent.problem})", sent.hint) if sent.problem else ("", "")
-    return f"{events} not sent to {consent.remote}{why}: {hint or f'`faber-ledger sync` sends {them}'}"
+    then = f"{'once that is mended, ' if why else ''}`faber-ledger sync` sends {them}"
+    return f"{events} not sent to {consent.remote}{why}: {hint or then}"

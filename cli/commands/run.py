@@ -16,7 +16,7 @@ from faber_ledger.cli.ui.attention import Filters, attention_table, describe, fi
 from faber_ledger.cli.ui.git_words import no_runs_text
 from faber_ledger.cli.ui.output import json_option, show, warn, warn_of
 from faber_ledger.cli.ui.progress import waiting_for
-from faber_ledger.cli.ui.which_run import check_in_tree, choose_run, run_argument
+from faber_ledger.cli.ui.which_run import check_in_tree, choose_run, match_run, run_argument
 from faber_ledger.cli.ui.words import events_shown, plural
 from faber_ledger.cli.worktrees.survey import update_registry
 from faber_ledger.ledger.clock import now, utc_text
@@ -129,12 +129,16 @@ def forget(run: str | None, at_remote: bool, yes: bool, as_json: bool) -> None:
         raise click.UsageError("Give RUN or --work-id.")
     root = find_root(os.getcwd())
     meant, run_id = find_run(root, run), run
+    if not at_remote and not has_log(meant):
+        meant = match_run(root, run)
+        run_id = meant.run_id
     if at_remote:
         remote = required_remote(root)
         with waiting_for(remote.name):
             found = forget_at_remote(remote, meant, warn, is_sure=yes)
+        gone = f"its ref, with {found.has}, is deleted" if found.has else "its ref is gone already"
         lines = [
-            f"{meant.run_id}: its ref, with {found.has}, is deleted at {remote.name}",
+            f"{meant.run_id}: {gone} at {remote.name}",
             f"  this clone sends it again only by its name: `faber-ledger sync {meant.run_id}`",
             "  another clone that has recorded on it may send it again",
         ]

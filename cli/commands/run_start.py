@@ -19,7 +19,13 @@ from faber_ledger.cli.ui.which_run import complete_runs, hint_to_list, match_run
 from faber_ledger.cli.ui.words import place_lines
 from faber_ledger.cli.worktrees import creation
 from faber_ledger.cli.worktrees.git import can_add, refuse_bare
-from faber_ledger.cli.worktrees.other_run import Successor, other_active_run, takeover_lines, work_to_resume
+from faber_ledger.cli.worktrees.other_run import (
+    Successor,
+    branch_here,
+    other_active_run,
+    takeover_lines,
+    work_to_resume,
+)
 from faber_ledger.cli.worktrees.survey import update_registry
 from faber_ledger.context.branch import describe_way_to
 from faber_ledger.context.workflow import load_workflow
@@ -174,7 +180,8 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
     subject = f"{option} {quote_word(value)}"
     asked = f"/fractary-faber:workflow-run {subject} [faber-ledger run start {subject}]"
     if not in_worktree:
-        new = Successor(root, run_id, about, asked, offers_worktree=can_add(root), work_id=given["work_id"])
+        can_make = can_add(root) and creation.is_free(root, creation.plan_worktree(root, about))
+        new = Successor(root, run_id, about, asked, offers_worktree=can_make, work_id=given["work_id"])
         with lock_takeover(root) or nullcontext():
             warnings, in_worktree = _take_over(new, yes=yes, as_json=as_json)
             if not in_worktree:
@@ -277,7 +284,8 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
     with lock_takeover(root) or nullcontext():
         about = work_to_resume(run_here(root, wanted.run_id))
         if about is not None:  # asked before anything is written
-            new = Successor(root, wanted.run_id, about, command, before=before)
+            branch = branch_here(run_here(root, wanted.run_id))
+            new = Successor(root, wanted.run_id, about, command, before=before, branch=branch)
             warnings, _ = _take_over(new, yes=yes, as_json=as_json)
         restore_gone(root, text, say)
         resumed = match_run(root, text)

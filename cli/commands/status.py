@@ -40,7 +40,7 @@ from faber_ledger.runs.clone import OUT_OF_THE_WAY, find_obstacle
 from faber_ledger.runs.conflicts import paths_in_conflict
 from faber_ledger.runs.git import branch_of
 from faber_ledger.runs.in_git import GitSurvey
-from faber_ledger.runs.kept import not_in_tree
+from faber_ledger.runs.kept import not_in_tree, run_ids_here
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.of_work import describe_other_runs
 from faber_ledger.runs.progress import FINISHED, branch_name, current_phase, resume_point
@@ -300,6 +300,7 @@ def _hook_lines(run: Run, found: Found) -> Iterator[str]:
     over += [" is not sent: "] if found.unsent is None else []
     with suppress(FileRefused):  # doctor says why
         log = [message for _, seconds, message in read_hook_log(run.root) if seconds >= began]
+        over += [f": {name}: " for name in run_ids_here(run.root) if name != run.run_id]
         said = [message for message in dict.fromkeys(log) if not any([words in message for words in over])]
         yield from [f"A hook said: {message}" for message in said[-5:]]
     yield from [f"Since the last session: {message}" for message, _ in list_notices(run)]

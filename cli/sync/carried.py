@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from faber_ledger.cli.sync.ref_intake import absorb_commit
+from faber_ledger.cli.sync.ref_intake import MERGED, absorb_commit
 from faber_ledger.cli.sync.refs import (
     LEDGER,
     METADATA,
@@ -135,11 +135,14 @@ class Carried:
     def line(self, remote: str) -> str | None:
         """Return what was done; None if nothing was."""
         parts = []
+        is_merged = self.state == MERGED
         if self.fetched or self.sent:
             parts.append(f"{events_shown(self.fetched)} fetched from {remote}, {self.sent} sent")
-        elif self.has_sent:
+        elif self.has_sent and not is_merged:
             parts.append(f"its {METADATA if self.due == [METADATA] else 'state'} sent to {remote}")
-        if self.state:
+        if is_merged:
+            parts.append(f"state.json merged with {remote}'s{', and sent' if self.has_sent else ''}")
+        elif self.state:
             parts.append(f"state.json taken from {remote} ({self.state})")
         if self.has_metadata:
             parts.append(f"{METADATA} taken from {remote}")

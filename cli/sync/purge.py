@@ -116,7 +116,7 @@ def _find_stale(run: Run, top: str, event: str) -> list[str]:
 
 
 class Forgotten(NamedTuple):
-    """A ref that is deleted: what it `has`, as words, and how many events."""
+    """A ref that is deleted: what it `has`, as words, and how many events; no words for one that was gone already."""
 
     has: str
     events: int
@@ -134,10 +134,10 @@ def forget_at_remote(remote: Remote, run: Run, warn: Warn, *, is_sure: bool) -> 
         try:
             there = remote.heads(name)
             sent = Sent(run)
-            if name not in there and not lacks_ledger(run):
+            if name not in there and (sent.at or sent.is_forgotten) and not lacks_ledger(run):
                 sent.is_forgotten, sent.commit = True, ""
                 sent.save()
-                return Forgotten("no event, since somebody has deleted it before", 0)
+                return Forgotten("", 0)
             if name not in there:
                 hint = "run `faber-ledger run list --remote`"
                 raise RunNotFound(f"{remote.name} has no ref of {run.run_id}", hint=hint)

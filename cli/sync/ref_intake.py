@@ -50,6 +50,8 @@ from faber_ledger.runs.set_aside import read_or_empty, report
 from faber_ledger.runs.state_file import read_state
 from faber_ledger.runs.state_merge import OURS, THEIRS, merge_states
 
+MERGED = "merged"  # what a state is that has something of both sides
+
 
 class Taken(NamedTuple):
     """What came of a commit: how many events, what the state is that replaced ours, and whether its metadata did.
@@ -210,7 +212,7 @@ def _merge_state(run: Run, sent: Sent, base: str, ours: dict[str, Any], theirs: 
     for line in merged.lines({OURS: "the one here", THEIRS: f"the one at {sent.remote}"}):
         report(run, warn, f"{run.run_id}: state.json: {line}")
     sent.note_shared(digest_of(theirs))  # so that the merge is sent
-    return "merged"
+    return MERGED
 
 
 def _is_unchanged(run: Run, sent: Sent, name: str, found: str, noted: str) -> bool:

@@ -1,10 +1,12 @@
 """A run's own worktree: created at its start, and named in its state."""
 
+import itertools
 import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from faber_ledger.cli.worktrees.git import can_add, require_work_tree
+from faber_ledger.context.branch import has_branch
 from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.command_errors import GitFailed
@@ -36,6 +38,17 @@ def plan_worktree(root: str, about: str) -> Plan:
     folder = os.path.join(os.path.dirname(os.path.abspath(top)), f"{project_name(root)}-issue-{about}")
     inside = os.path.relpath(root, top)
     return Plan(folder, f"feature/{about}", os.path.normpath(os.path.join(folder, inside)))
+
+
+def free_worktree(root: str, about: str) -> Plan:
+    """Return the worktree for a run, with a number after its name where folder or branch are there already."""
+    names = itertools.chain([about], (f"{about}-{number}" for number in itertools.count(2)))
+    return next(plan for name in names if is_free(root, plan := plan_worktree(root, name)))
+
+
+def is_free(root: str, plan: Plan) -> bool:
+    """Return whether neither the folder nor the branch of a worktree is there."""
+    return not os.path.lexists(plan.folder) and not has_branch(root, plan.branch)
 
 
 def shorten_path(folder: str) -> str:

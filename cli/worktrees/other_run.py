@@ -2,13 +2,14 @@
 
 from typing import Any, NamedTuple
 
-from faber_ledger.cli.worktrees.creation import plan_worktree, shorten_path
+from faber_ledger.cli.worktrees.creation import free_worktree, shorten_path
 from faber_ledger.context.branch import has_branch
 from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.errors import LedgerError, StateMissing
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import active_run, can_be_on_branch
 from faber_ledger.runs.kept import run_here
+from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.of_work import is_of_work
 from faber_ledger.runs.progress import resume_point
 from faber_ledger.runs.run import Run, name_part
@@ -37,7 +38,8 @@ class Successor(NamedTuple):
 
     `about` is what it is about, as part of a name; `command` starts or resumes it in another worktree. With
     `offers_worktree` its own command can make that worktree. `work_id` is a new run's. `before` is the run that was
-    active before the new one was fetched, whose branch may be the one that is checked out.
+    active before the new one was fetched, whose branch may be the one that is checked out. `branch` is the new one's,
+    if it is known and here.
     """
 
     root: str
@@ -47,6 +49,7 @@ class Successor(NamedTuple):
     offers_worktree: bool = False
     work_id: str | None = None
     before: OtherRun | None = None
+    branch: str | None = None
 
     def left_behind(self) -> OtherRun | None:
         """Return the run that is active no more since the new one was fetched; None without one."""
@@ -72,8 +75,8 @@ def takeover_lines(new: Successor, other: OtherRun, choices: list[str]) -> list[
     if other.is_over:
         where = "" if other.is_at_home else ", on another branch"
         return [f"ℹ Active until now: {other.run_id} ({other.status}){where}"]
-    own = plan_worktree(new.root, new.about)
-    branch = own.branch if has_branch(new.root, own.branch) else f"-b {own.branch}"
+    own = free_worktree(new.root, new.about)
+    branch = new.branch or f"-b {own.branch}"
     return [
         "⚠️  WARNING: Another workflow is active in this worktree",
         f"   Active: {other.run_id}",
@@ -106,6 +109,19 @@ def work_to_resume(run: Run) -> str | None:
     status = state.get("status")
     may_go_on = status is None or (status in progress.STATUSES and resume_point(state) is not None)
     return describe_work(state) if may_go_on else None
+
+
+def branch_here(run: Run) -> str | None:
+    """Return a run's branch, by its state or its log, as a word of a command; None if it is not known, or not here."""
+    try:
+        state = state_file.read_state(run).value
+        branch = progress.branch_name(state)
+        if branch is None and not lacks_ledger(run):
+            with read_log(run) as log:
+                branch = log.first_branch(besides="")
+    except LedgerError:
+        return None
+    return quote_word(branch) if isinstance(branch, str) and has_branch(run.root, branch) else None
 
 
 def describe_work(state: dict[str, Any]) -> str:

@@ -328,7 +328,8 @@ def test_a_remote_that_refuses_is_said(one: CarriedClone, way: str) -> None:
     why = "pre-receive hook declined): remote: not here" if way == "hook" else "deny updating a hidden ref)"
     said = one.sync(code=14)
     assert f"{RUN}: not sent: [remote rejected] ({why}" in said.stdout
-    assert f"not sent to origin ([remote rejected] ({why}): `faber-ledger sync` sends" in one.faber("status").stdout
+    then = "once that is mended, `faber-ledger sync` sends"
+    assert f"not sent to origin ([remote rejected] ({why}): {then}" in one.faber("status").stdout
     assert "not sent" in one.start_line()
     if way == "hook":
         one.origin.relent()

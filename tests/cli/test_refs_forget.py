@@ -22,11 +22,16 @@ def test_a_ref_that_was_forgotten_is_sent_by_name_alone(one: CarriedClone) -> No
     assert one.refs(SENT) == ""
     one.work("second")
     assert one.sync().stdout == "nothing new at origin of the runs here\n"
-    said = f"its ref, which was deleted at origin, is sent by name alone: `faber-ledger sync {RUN}` sends it"
+    said = f"deleted at origin: only `faber-ledger sync {RUN}` sends it from here"
     assert said in one.faber("status").stdout
-    assert "since somebody has deleted it before" in one.faber("run", "forget", "--remote", RUN, "--yes").stdout
+    assert "its ref is gone already at origin\n" in one.faber("run", "forget", "--remote", RUN, "--yes").stdout
     one.sync(RUN)
     assert one.origin.ids() == one.log_ids()
+
+
+def test_a_run_that_was_never_sent_is_not_forgotten(one: CarriedClone) -> None:
+    assert one.call(*one.command("run", "forget", "--remote", RUN, "--yes")).returncode == 10
+    assert one.sync().stdout.startswith(f"{RUN}: 0 events fetched from origin, ")
 
 
 def test_a_forgotten_refs_events_are_fetched_before_and_said(one: CarriedClone) -> None:
@@ -52,11 +57,11 @@ def test_what_a_colleague_sends_again_is_absorbed(one: CarriedClone) -> None:
     assert "by two" in one.clients()
     assert one.origin.has(two)
     assert not one.origin.has(one)
-    assert "which was deleted at origin, was sent again by another clone:" in one.faber("status").stdout
+    assert "deleted at origin, and sent again by another clone: only" in one.faber("status").stdout
     assert "sent" not in one.start_line()
     one.origin.git("update-ref", "-d", SENT + RUN)
     one.sync()
-    assert "is sent by name alone" in one.faber("status").stdout
+    assert "deleted at origin: only" in one.faber("status").stdout
 
 
 def test_a_ref_that_nobody_can_absorb_is_deleted_all_the_same(one: CarriedClone) -> None:

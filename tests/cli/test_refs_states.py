@@ -141,6 +141,8 @@ def test_the_next_start_says_what_the_background_has_merged(one: CarriedClone) -
     assert "1 warning" in two.start_line("third")
     assert "both sides changed current_phase: the one here is used, the one at origin had" in two.faber("status").stdout
     assert two.state["current_phase"] == "release"
+    two.add_run("shop-1")
+    assert "both sides changed" not in two.call(*two.command("status", "shop-1")).stdout
 
 
 def test_a_resumed_run_shows_its_log_at_once(tmp_path: Path) -> None:

@@ -131,13 +131,21 @@ def test_a_run_that_is_not_released_says_what_its_state_lacks(project: Project) 
     assert done.stderr.endswith(f"hint: when it is released, set phases.release.status to completed in {path}\n")
 
 
-def test_the_worktree_that_is_recommended_takes_a_branch_that_exists(project: Project) -> None:
+def test_the_worktree_that_is_recommended_can_be_made(project: Project) -> None:
     project.git("commit", "--quiet", "--allow-empty", "-m", "first")
-    project.start_run("258")
-    new = "  git worktree add ../project-issue-7 "
-    assert f"{new}-b feature/7\n" in project.faber("run", "start", "--work-id", "7").stdout
+    first = project.start_run("258")
+    new = "  git worktree add ../project-issue-7"
+    done = project.faber("run", "start", "--work-id", "7")
+    assert (f"{new} -b feature/7\n" in done.stdout, "Add --worktree" in done.stdout) == (True, True)
     project.git("branch", "feature/7")
-    assert f"{new}feature/7\n" in project.faber("run", "start", "--work-id", "7").stdout
+    done = project.faber("run", "start", "--work-id", "7")
+    assert (f"{new}-2 -b feature/7-2\n" in done.stdout, "Add --worktree" in done.stdout) == (True, False)
+    project.git("switch", "--quiet", "--create", "feature/first")
+    Project(project.root, first).change_state(branch="feature/first")
+    project.git("switch", "--quiet", "-")
+    project.start_run("8", "--yes")
+    again = project.faber("run", "resume", first)
+    assert "  git worktree add ../project-issue-258 feature/first\n" in again.stdout, again.stdout
 
 
 @pytest.mark.parametrize(

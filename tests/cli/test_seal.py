@@ -246,4 +246,5 @@ def test_a_run_that_is_gone_is_forgotten_with_yes_alone(one: Clone) -> None:
     assert done.stdout == "removed the log of org/second, with 2 events\n"
     assert not folder.exists()
     assert (one.root / f".git/faber-ledger/runs/{RUN}/log.db").exists()
-    assert "this clone has no log of a run" in one.faber("run", "forget", "org/second", code=10).stderr
+    assert "there is no run org/second" in one.faber("run", "forget", "org/second", code=10).stderr
+    assert f"the run {RUN} still exists" in one.faber("run", "forget", RUN[:-3], code=1).stderr
