@@ -10,9 +10,10 @@ import pytest
 from support.on_server import FIRST, SECOND, asked, put_project, put_run, put_state, register, runs_of
 from support.postgres import DURABLE, Cluster, Database, started_server
 from support.project import RUN, Project
-from support.searching import NOTE, add_run
+from support.searching import MONDAY, NOTE, add_run
 from support.team_server import Watching
 
+from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.projections.fold import open_sessions
 
 if TYPE_CHECKING:
@@ -224,6 +225,42 @@ def test_filters_leave_out_the_others(project: Project, database: Database, memb
     ):
         found = asked(project, database.url(member), "fleet", *options)
         assert (runs_of(found), found["has_more"]) == (runs, "--limit" in options), options
+
+
+def test_an_event_of_a_clock_that_is_ahead_is_no_runs_newest(
+    project: Project, database: Database, member: Login
+) -> None:
+    url = database.url(member)
+    add_run(project, "busy", None, {**NOTE, "text": "from 2094"}, hour=600_000)
+    add_run(project, "ahead", {"status": "in_progress"}, {**NOTE, "text": "from 2094"}, hour=600_000)
+    for hour in (3, 4):
+        add_run(project, "busy", None, {**NOTE, "text": "later"}, hour=hour)
+        for run in ("busy", "ahead"):
+            put_run(database, member, project, run)
+        runs = {run["run_id"]: run for run in asked(project, url, "fleet")["runs"]}
+        assert {runs["busy"]["last_heard_at"], runs["busy"]["last_event"]["at"]} == {f"2026-01-05T{8 + hour:02}:00:00Z"}
+        assert (runs["busy"]["state"], runs["ahead"]["state"]) == ("stale", "open")
+        assert runs["ahead"]["last_event"]["at"].startswith("2094-")
+    lines = project.faber("fleet", env={"FABER_LEDGER_URL": url}).stdout.splitlines()
+    assert [line.split()[-2:] for line in lines if line.startswith("ahead")] == [["now", "open"]]
+    assert runs_of(asked(project, url, "fleet", "--since", "2026-01-05T12:00:00Z")) == ["busy", "ahead"]
+    assert runs_of(asked(project, url, "fleet", "--since", "2026-01-05T12:30:00Z")) == ["ahead"]
+    near = now() + 240
+    for at in (near, near + 120):
+        add_run(project, "busy", None, {**NOTE, "text": "ahead"}, hour=(at - MONDAY) / 3600)
+        put_run(database, member, project, "busy")
+        (busy,) = asked(project, url, "fleet", "--work-id", "77")["runs"]
+        assert busy["last_event"]["at"] == utc_text(near)
+
+
+def test_a_run_costs_two_look_ups_in_an_index(project: Project, database: Database, member: Login) -> None:
+    add_run(project, "bare", None, *[{**NOTE, "text": "more"}] * 300, hour=3)
+    add_run(project, "bare", None, {**NOTE, "text": "from 2094"}, hour=600_000)
+    put_run(database, member, project, "bare")
+    with database.connect(member) as connection:
+        runs = connection.execute(f"SELECT run_id FROM faber_ledger.newest_of_runs('{FIRST}')").fetchall()
+        counted = "SELECT seq_scan, idx_scan, idx_tup_fetch FROM pg_stat_xact_all_tables WHERE relname = 'event'"
+        assert connection.execute(counted).fetchone() == (0, 2 * len(runs) + 1, 2 * len(runs))
 
 
 def test_the_table_has_a_row_for_each_run(project: Project, database: Database, member: Login) -> None:
