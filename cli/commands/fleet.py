@@ -18,7 +18,7 @@ from faber_ledger.cli.ui.server import names_server, server_address, url_option
 from faber_ledger.cli.ui.words import project_labels
 from faber_ledger.files.text import escape
 from faber_ledger.ledger import disk
-from faber_ledger.ledger.clock import now, utc_text
+from faber_ledger.ledger.clock import FOREVER, now, utc_text
 from faber_ledger.ledger.command_errors import ServerUnavailable, UsageFailed
 from faber_ledger.ledger.encoding import dumps, loads, sha256
 from faber_ledger.postgres.address import Address
@@ -100,7 +100,8 @@ def fleet(
     prints one line.
 
     CMD gets the run as JSON on its standard input, with its state `before`, and in variables: FABER_LEDGER_RUN,
-    FABER_LEDGER_STATE, FABER_LEDGER_BEFORE and others.
+    FABER_LEDGER_STATE, FABER_LEDGER_BEFORE and others. The watch waits until it ends; one that was cut off runs again
+    when the same watch is started again.
 
     \b
     Example: faber-ledger fleet --waiting --failed --watch
@@ -189,7 +190,7 @@ def _show_again(answer: Answer, as_json: bool) -> None:
 def _run_on_changes(command: str | None, filters: Filters, server: str, answer: Answer) -> None:
     """Run a command for each wanted run whose state has changed since the last look; the first look only notes states.
 
-    Changes are noted before the command runs, so that it runs once also where it ends this program.
+    A change is noted when its command has ended: after a kill it, and those behind it, are told by the next watch.
     """
     if command is None:
         return
@@ -197,19 +198,25 @@ def _run_on_changes(command: str | None, filters: Filters, server: str, answer: 
     digest = sha256(watch.encode("utf-8", "surrogateescape")).hexdigest()[:32]
     path = os.path.join(state_base(), "faber-ledger", f"states-{digest}.json")
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-    changed = []
-    with disk.RunLock(f"{path}.lock"):
+    with disk.RunLock(f"{path}.lock", FOREVER):  # the same watch may run twice, and its command once
         before = loads((read_or_empty(path) or b"{}").decode())
-        states = {**before, **dict.fromkeys(answer.names)}  # by project, and by project and run
+        states, changed = {**before, **dict.fromkeys(answer.names)}, []  # by project, and by project and run
         for run in answer.all_runs:
-            known = before.get(key := f"{run['project']} {run['run_id']}")
-            states[key] = run["state"]
-            if states[key] != known and run["project"] in before:
-                changed.append({**run, "before": known})
+            key = f"{run['project']} {run['run_id']}"
+            if run["project"] in before and run["state"] != before.get(key) and filters.fit(run):
+                changed.append((key, {**run, "before": before.get(key)}))
+            else:
+                states[key] = run["state"]
         if states != before:
-            disk.put(path, dumps(states).encode(), mode=disk.OWN, durable=False, locked=False)
-    for run in filter(filters.fit, changed):
-        _run_command(command, run)
+            _note_states(path, states)
+        for key, run in changed:
+            _run_command(command, run)
+            states[key] = run["state"]
+            _note_states(path, states)
+
+
+def _note_states(path: str, states: Row) -> None:
+    disk.put(path, dumps(states).encode(), mode=disk.OWN, durable=False, locked=False)
 
 
 def _run_command(command: str, run: Row) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.carried import wait_until
 from support.on_server import FIRST, SECOND, asked, put_project, put_run, put_state, register, runs_of
 from support.postgres import DURABLE, Cluster, Database, started_server
 from support.project import RUN, Project
@@ -426,3 +428,37 @@ def test_a_command_is_told_once_of_each_change_of_a_state(
         pass
     assert not (project.root / "pwned").exists()
     assert project.faber("fleet", "--exec", "true", env={"FABER_LEDGER_URL": url}).returncode == 2
+
+
+def test_what_waits_behind_a_command_that_is_killed_is_told_later(
+    project: Project, database: Database, member: Login
+) -> None:
+    url, home = database.url(member), project.root.parent / "states"
+    told = 'echo "$FABER_LEDGER_RUN $FABER_LEDGER_BEFORE" >&2; test -e go || kill -KILL $PPID'
+
+    def wait_for_failed(count: int) -> None:
+        wait_until(lambda: [path.read_text().count("failed") for path in home.rglob("states-*.json")] == [count])
+
+    def watch() -> Watching:
+        return Watching(project, url, *WATCH, "--exec", told, XDG_STATE_HOME=str(home))
+
+    def fail(*runs: str) -> None:
+        for run in runs:
+            put_state(database, member, run, json.dumps({"status": "failed"}))
+
+    with watch():
+        wait_for_failed(0)
+    fail("busy", "quiet")
+    with watch() as killed:
+        first = killed.said()
+        assert killed.process.wait(60) == -signal.SIGKILL
+    (project.root / "go").touch()
+    with watch() as again:
+        said = [again.said(), again.said()]
+        assert (sorted(said), first in said) == (["busy stale\n", "quiet done\n"], True)
+        wait_for_failed(2)
+    fail("bare")
+    with watch() as after:
+        assert after.said() == "bare stale\n"
+        wait_for_failed(3)
+        assert after.interrupt() == (0, "")
