@@ -56,9 +56,16 @@ def test_the_newest_is_first_and_a_limit_leaves_out_the_older(project: Project) 
     assert names(project, "--limit", "2") == ["second", "third"]
     printed = project.faber("run", "list", "--limit", "1").stdout.splitlines()
     assert len(printed) == 3
-    assert printed[-1] == "2 older runs not shown"
+    assert printed[-1] == "2 more runs not shown"
     assert len(project.faber("run", "list", "--limit", "3").stdout.splitlines()) == 4
     assert project.faber("run", "list", "--limit", "0").returncode == 2
+
+
+def test_a_limit_leaves_out_those_that_need_somebody_least(project: Project) -> None:
+    path = project.root / ".fractary/runs/first/state.json"
+    path.write_text(path.read_text().replace("in_progress", "failed"))
+    assert names(project, "--limit", "1") == ["first"]
+    assert names(project, "--limit", "2") == ["first", "second"]
 
 
 def test_an_event_of_a_clock_that_is_ahead_is_not_the_newest(project: Project) -> None:

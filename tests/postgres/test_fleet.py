@@ -229,6 +229,21 @@ def test_filters_leave_out_the_others(project: Project, database: Database, memb
         assert (runs_of(found), found["has_more"]) == (runs, "--limit" in options), options
 
 
+def test_a_limit_leaves_out_those_that_need_somebody_least(project: Project, database: Database, member: Login) -> None:
+    for number in range(4):
+        add_run(project, f"done-{number}", {"status": "completed"}, {**NOTE, "text": "done"}, hour=5)
+        put_run(database, member, project, f"done-{number}")
+    url = database.url(member)
+    put_state(database, member, "quiet", json.dumps({"status": "failed"}))  # it has an older event than any of them
+    found = asked(project, url, "fleet", "--limit", "2")
+    assert (runs_of(found), found["has_more"]) == (["quiet", "busy"], True)
+    shown = project.faber("fleet", "--limit", "2", env={"FABER_LEDGER_URL": url}).stdout.splitlines()
+    assert (len(shown), shown[-1]) == (4, "5 more runs not shown: --limit N shows more")
+    assert not asked(project, url, "fleet", "--limit", "7")["has_more"]
+    with Watching(project, url, *WATCH, "--limit", "1") as watching:
+        assert next_runs(watching) == ["quiet"]
+
+
 def test_an_event_of_a_clock_that_is_ahead_is_no_runs_newest(
     project: Project, database: Database, member: Login
 ) -> None:
@@ -286,7 +301,7 @@ def test_the_table_has_a_row_for_each_run(project: Project, database: Database, 
         "no run matches: `faber-ledger run start`"
     )
     limited = project.faber("fleet", "--limit", "2", env=url).stdout.splitlines()
-    assert limited[-1] == "older runs are not shown: --limit N shows more"
+    assert limited[-1] == "1 more run not shown: --limit N shows more"
 
 
 def test_a_role_sees_the_runs_of_its_projects_alone(project: Project, database: Database, member: Login) -> None:
