@@ -8,7 +8,7 @@ from itertools import islice
 from sqlite3 import Connection
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from faber_ledger.ledger.clock import event_id, seconds_of
+from faber_ledger.ledger.clock import event_id, now, seconds_of
 from faber_ledger.ledger.encoding import READ, decode_row
 from faber_ledger.ledger.log import Log
 
@@ -23,6 +23,8 @@ STARTED = "type = 'session_started'"  # a bound value would not match the partia
 KNOWN_STARTS = f"{STARTED} AND payload IS NOT NULL"  # not redacted
 NEWEST_STARTS = f"SELECT writer, {HOSTNAME} AS machine, max(seq) FROM event WHERE {KNOWN_STARTS} GROUP BY writer"
 CLONES_OF = f"SELECT writer FROM ({NEWEST_STARTS}) WHERE machine IS ?"  # as `Log.machine_of` names each clone's machine
+AHEAD_SECONDS = 300.0  # that a clock may be ahead
+AFTER_ALL_IDS = "8"
 LATEST_ID = 2**48 / 1000 - 1  # seconds since 1970 that an event's id can hold
 
 Key: TypeAlias = tuple[int, str]
@@ -212,10 +214,18 @@ def summarize(log: Log) -> Summary:
     newest = f"{READ} WHERE {STARTED} ORDER BY seq DESC, id DESC LIMIT 1"
     agents = [dict(decode_row(row)["event"]).get("agent") for row in log.connection.execute(newest)]
     agent = next((name for name in agents if isinstance(name, str)), None)
-    # Of the events of its last second the log's order tells which is the last.
-    for row in map(decode_row, log.connection.execute(f"{READ} ORDER BY id DESC LIMIT 1")):
-        second = event_id(int(seconds_of(row["at"]) or 0), bytes(10))
-        found = log.connection.execute(f"{READ} WHERE id >= ? ORDER BY seq DESC, id DESC LIMIT 1", (second,))
-        last = decode_row(found.fetchone())
-        return Summary(events, sessions, last["at"], last["event"]["type"], agent)
-    return Summary(events, sessions, None, None, None)
+    last = _last_event(log.connection)
+    return Summary(events, sessions, last and last["at"], last and last["event"]["type"], agent)
+
+
+def _last_event(connection: Connection) -> Recorded | None:
+    """Return the last event by time; one of a clock that is ahead only where there is no other."""
+    for end in (event_id(min(now() + AHEAD_SECONDS, LATEST_ID), bytes(10)), AFTER_ALL_IDS):
+        found = connection.execute(f"{READ} WHERE id < ? ORDER BY id DESC LIMIT 1", (end,)).fetchone()
+        if found is not None:
+            newest = decode_row(found)
+            # Of the events of its last second the log's order tells which is the last. A forged `at` may be later.
+            second = min(event_id(int(seconds_of(newest["at"]) or 0), bytes(10)), newest["id"])
+            last = f"{READ} WHERE id >= ? AND id < ? ORDER BY seq DESC, id DESC LIMIT 1"
+            return decode_row(connection.execute(last, (second, end)).fetchone())
+    return None

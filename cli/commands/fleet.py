@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
 import click
@@ -15,10 +14,10 @@ from faber_ledger.cli.reports.run_list import describe_found
 from faber_ledger.cli.ui.attention import Filters, Row, attention_table, filter_options, list_by_need
 from faber_ledger.cli.ui.output import json_option, json_text, no_pager_option, say, show, show_long, tell
 from faber_ledger.cli.ui.server import names_server, server_address, url_option
-from faber_ledger.cli.ui.words import project_labels
+from faber_ledger.cli.ui.words import plural, project_labels
 from faber_ledger.files.text import escape
 from faber_ledger.ledger import disk
-from faber_ledger.ledger.clock import now, utc_text
+from faber_ledger.ledger.clock import FOREVER, now, utc_text
 from faber_ledger.ledger.command_errors import ServerUnavailable, UsageFailed
 from faber_ledger.ledger.encoding import dumps, loads, sha256
 from faber_ledger.postgres.address import Address
@@ -33,14 +32,14 @@ RETRY_SECONDS = 2.0
 
 
 class Answer(NamedTuple):
-    """The runs that are shown, the names of the projects that were looked at, and whether runs are left out.
+    """The runs that are shown, the names of the projects that were looked at, and how many runs are left out.
 
     `all_runs` are all runs of the projects if a command is run on changes, else none.
     """
 
     runs: list[Row]
     names: dict[str, str]
-    has_more: bool
+    left_out: int
     all_runs: list[Row]
 
     def lines(self) -> Iterator[str]:
@@ -51,12 +50,12 @@ class Answer(NamedTuple):
         labels = project_labels(self.names)
         of_project = {"project": lambda run: labels.get(run["project"], "-")} if len(self.names) > 1 else {}
         yield from attention_table(self.runs, **of_project)
-        if self.has_more:
-            yield "older runs are not shown: --limit N shows more"
+        if self.left_out:
+            yield f"{plural(self.left_out, 'more run')} not shown: --limit N shows more"
 
     def data(self) -> dict[str, Any]:
         """Return the same for programs."""
-        return {"projects": self.names, "runs": self.runs, "has_more": self.has_more}
+        return {"projects": self.names, "runs": self.runs, "has_more": self.left_out > 0}
 
 
 React: TypeAlias = Callable[[Answer], None]
@@ -69,7 +68,7 @@ React: TypeAlias = Callable[[Answer], None]
 @click.option("--open", "is_open", is_flag=True, help="Only runs with an open session.")
 @filter_options
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=50, show_default=True, metavar="N", help="Only the newest N runs."
+    "--limit", type=click.IntRange(min=1), default=50, show_default=True, metavar="N", help="Only the first N runs."
 )
 @click.option("--watch", is_flag=True, help="Show it again whenever something happens, until Ctrl-C.")
 @click.option(
@@ -100,7 +99,8 @@ def fleet(
     prints one line.
 
     CMD gets the run as JSON on its standard input, with its state `before`, and in variables: FABER_LEDGER_RUN,
-    FABER_LEDGER_STATE, FABER_LEDGER_BEFORE and others.
+    FABER_LEDGER_STATE, FABER_LEDGER_BEFORE and others. The watch waits until it ends; one that was cut off runs again
+    when the same watch is started again.
 
     \b
     Example: faber-ledger fleet --waiting --failed --watch
@@ -141,8 +141,8 @@ def _ask(project: str | None, filters: Filters, limit: int, server: Server, *, r
     root = find_root(os.getcwd())
     found = (describe_found(one, filters, root, server.role) for one in find_runs(server, chosen))
     all_runs = [*found] if reads_all else []
-    runs = [*islice(filter(filters.fit, all_runs or found), limit + 1)]
-    return Answer(list_by_need(runs[:limit]), {name: known[name] for name in chosen}, len(runs) > limit, all_runs)
+    runs = list_by_need(filter(filters.fit, all_runs or found))
+    return Answer(runs[:limit], {name: known[name] for name in chosen}, len(runs[limit:]), all_runs)
 
 
 def _watch(address: Address, ask: Callable[[Server], Answer], every: float, react: React, *, as_json: bool) -> None:
@@ -189,7 +189,7 @@ def _show_again(answer: Answer, as_json: bool) -> None:
 def _run_on_changes(command: str | None, filters: Filters, server: str, answer: Answer) -> None:
     """Run a command for each wanted run whose state has changed since the last look; the first look only notes states.
 
-    Changes are noted before the command runs, so that it runs once also where it ends this program.
+    A change is noted when its command has ended: after a kill it, and those behind it, are told by the next watch.
     """
     if command is None:
         return
@@ -197,19 +197,25 @@ def _run_on_changes(command: str | None, filters: Filters, server: str, answer: 
     digest = sha256(watch.encode("utf-8", "surrogateescape")).hexdigest()[:32]
     path = os.path.join(state_base(), "faber-ledger", f"states-{digest}.json")
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-    changed = []
-    with disk.RunLock(f"{path}.lock"):
+    with disk.RunLock(f"{path}.lock", FOREVER):  # the same watch may run twice, and its command once
         before = loads((read_or_empty(path) or b"{}").decode())
-        states = {**before, **dict.fromkeys(answer.names)}  # by project, and by project and run
+        states, changed = {**before, **dict.fromkeys(answer.names)}, []  # by project, and by project and run
         for run in answer.all_runs:
-            known = before.get(key := f"{run['project']} {run['run_id']}")
-            states[key] = run["state"]
-            if states[key] != known and run["project"] in before:
-                changed.append({**run, "before": known})
+            key = f"{run['project']} {run['run_id']}"
+            if run["project"] in before and run["state"] != before.get(key) and filters.fit(run):
+                changed.append((key, {**run, "before": before.get(key)}))
+            else:
+                states[key] = run["state"]
         if states != before:
-            disk.put(path, dumps(states).encode(), mode=disk.OWN, durable=False, locked=False)
-    for run in filter(filters.fit, changed):
-        _run_command(command, run)
+            _note_states(path, states)
+        for key, run in changed:
+            _run_command(command, run)
+            states[key] = run["state"]
+            _note_states(path, states)
+
+
+def _note_states(path: str, states: Row) -> None:
+    disk.put(path, dumps(states).encode(), mode=disk.OWN, durable=False, locked=False)
 
 
 def _run_command(command: str, run: Row) -> None:

@@ -46,7 +46,7 @@ KEPT = "~ has no files in this work tree: `faber-ledger run resume RUN` brings t
 
 @run.command("list", short_help="List the runs of this project.")
 @filter_options
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the newest N runs.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N runs.")
 @click.option(
     "--remote",
     "at_remote",
@@ -67,15 +67,15 @@ def run_list(limit: int | None, at_remote: bool, as_json: bool, **wanted: Any) -
     Exit codes: 0 done; 1 no refs are exchanged here; 2 wrong usage; 13 the remote does not answer.
     """
     root, filters = find_root(os.getcwd()), Filters(**wanted)
-    rows = _list_at_remote(root, filters) if at_remote else list_runs(root, filters)
+    rows = list_by_need(_list_at_remote(root, filters) if at_remote else list_runs(root, filters))
     left_out = len(rows[limit:]) if limit is not None else 0
-    rows = list_by_need(rows[:limit])
+    rows = rows[:limit]
     remote = attention_table(rows) if rows else ["no run matches at the remote"]
     lines = [*(remote if at_remote else _table(rows, is_filtered=filters != Filters()))]
     if filters.mine:
         lines += week_lines([row["own_weeks"] for row in rows if "own_weeks" in row])
     if left_out:
-        lines.append(f"{plural(left_out, 'older run')} not shown")
+        lines.append(f"{plural(left_out, 'more run')} not shown")
     if not at_remote and any([not row["in_work_tree"] and not row["active"] for row in rows]):
         lines.append(KEPT)
     show(rows, lines, as_json=as_json)

@@ -140,11 +140,13 @@ def describe(
 ) -> Row:
     """Add to a run's row what all lists show, and which state it is in.
 
-    `start` began the session that is open, else the newest one. The row's `last_heard_at` is its newest event's time.
+    `start` began the session that is open, else the newest one. The row's `last_heard_at` is its newest event's time,
+    also one of a clock that is ahead: its age is shown as now.
     """
     activity, seen_at = _activity_of(root, start) if is_open else (None, None)
-    times = [seconds_of(row["last_heard_at"]), seconds_of(state.get("updated_at")), seen_at]
-    heard_at = max([at for at in times if at is not None and at <= now()], default=None)
+    others = [seconds_of(state.get("updated_at")), seen_at]
+    times = [seconds_of(row["last_heard_at"]), *[at for at in others if at is not None and at <= now()]]
+    heard_at = max([at for at in times if at is not None], default=None)
     quiet = None if heard_at is None else now() - heard_at
     found, waits_for = decide_state(state, is_open=is_open, quiet=quiet, stale_after=filters.stale or SECONDS["d"])
     return {

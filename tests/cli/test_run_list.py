@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.forged_events import forge_event
 from support.project import Project
 
+from faber_ledger.ledger.clock import event_id
 from faber_ledger.ledger.log import Log
 
+AHEAD = "2090-01-01T00:00:00Z"
 RUNS = ("first", "second", "third")
 
 
@@ -53,9 +56,37 @@ def test_the_newest_is_first_and_a_limit_leaves_out_the_older(project: Project) 
     assert names(project, "--limit", "2") == ["second", "third"]
     printed = project.faber("run", "list", "--limit", "1").stdout.splitlines()
     assert len(printed) == 3
-    assert printed[-1] == "2 older runs not shown"
+    assert printed[-1] == "2 more runs not shown"
     assert len(project.faber("run", "list", "--limit", "3").stdout.splitlines()) == 4
     assert project.faber("run", "list", "--limit", "0").returncode == 2
+
+
+def test_a_limit_leaves_out_those_that_need_somebody_least(project: Project) -> None:
+    path = project.root / ".fractary/runs/first/state.json"
+    path.write_text(path.read_text().replace("in_progress", "failed"))
+    assert names(project, "--limit", "1") == ["first"]
+    assert names(project, "--limit", "2") == ["first", "second"]
+
+
+def test_an_event_of_a_clock_that_is_ahead_is_not_the_newest(project: Project) -> None:
+    for folder in ("second", "third"):
+        with Log.open(str(project.root / ".fractary/runs" / folder / "ledger.db")) as log:
+            note: Any = {"type": "note_recorded", "kind": "note", "text": "later", "phase": None, "step": None}
+            for at in (3770000000.0, *([1767645000.0] if folder == "third" else [])):  # 2089, 2026-01-05T20:30
+                log.append([{"event": note}], at=at, writer="5f" * 16)
+            log.commit()
+    # An event's time is not bound to its id's.
+    forge_event(project.root / ".fractary/runs/first/ledger.db", id=event_id(1767640000, bytes(10)), at=AHEAD)
+    rows = {row["run_id"]: row for row in listed(project)}
+    assert {name: row["last_event_at"] for name, row in rows.items()} == {
+        "second": "2026-01-05T19:00:00Z",
+        "third": "2026-01-05T20:30:00Z",
+        "first": AHEAD,
+    }
+    assert names(project, "--stale", "9d") == ["third", "second"]
+    assert names(project, "--since", "2026-01-06T00:00:00Z") == ["first"]
+    (line,) = [one for one in project.faber("run", "list").stdout.splitlines() if "first" in one]
+    assert line.split()[-2:] == ["now", "open"]
 
 
 def test_a_run_whose_file_changed_is_read_again(project: Project) -> None:

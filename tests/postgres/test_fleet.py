@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import signal
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.carried import wait_until
 from support.on_server import FIRST, SECOND, asked, put_project, put_run, put_state, register, runs_of
 from support.postgres import DURABLE, Cluster, Database, started_server
 from support.project import RUN, Project
-from support.searching import NOTE, add_run
+from support.searching import MONDAY, NOTE, add_run
 from support.team_server import Watching
 
+from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.projections.fold import open_sessions
 
 if TYPE_CHECKING:
@@ -226,6 +229,57 @@ def test_filters_leave_out_the_others(project: Project, database: Database, memb
         assert (runs_of(found), found["has_more"]) == (runs, "--limit" in options), options
 
 
+def test_a_limit_leaves_out_those_that_need_somebody_least(project: Project, database: Database, member: Login) -> None:
+    for number in range(4):
+        add_run(project, f"done-{number}", {"status": "completed"}, {**NOTE, "text": "done"}, hour=5)
+        put_run(database, member, project, f"done-{number}")
+    url = database.url(member)
+    put_state(database, member, "quiet", json.dumps({"status": "failed"}))  # it has an older event than any of them
+    found = asked(project, url, "fleet", "--limit", "2")
+    assert (runs_of(found), found["has_more"]) == (["quiet", "busy"], True)
+    shown = project.faber("fleet", "--limit", "2", env={"FABER_LEDGER_URL": url}).stdout.splitlines()
+    assert (len(shown), shown[-1]) == (4, "5 more runs not shown: --limit N shows more")
+    assert not asked(project, url, "fleet", "--limit", "7")["has_more"]
+    with Watching(project, url, *WATCH, "--limit", "1") as watching:
+        assert next_runs(watching) == ["quiet"]
+
+
+def test_an_event_of_a_clock_that_is_ahead_is_no_runs_newest(
+    project: Project, database: Database, member: Login
+) -> None:
+    url = database.url(member)
+    add_run(project, "busy", None, {**NOTE, "text": "from 2094"}, hour=600_000)
+    add_run(project, "ahead", {"status": "in_progress"}, {**NOTE, "text": "from 2094"}, hour=600_000)
+    for hour in (3, 4):
+        add_run(project, "busy", None, {**NOTE, "text": "later"}, hour=hour)
+        for run in ("busy", "ahead"):
+            put_run(database, member, project, run)
+        runs = {run["run_id"]: run for run in asked(project, url, "fleet")["runs"]}
+        assert {runs["busy"]["last_heard_at"], runs["busy"]["last_event"]["at"]} == {f"2026-01-05T{8 + hour:02}:00:00Z"}
+        assert (runs["busy"]["state"], runs["ahead"]["state"]) == ("stale", "open")
+        assert runs["ahead"]["last_event"]["at"].startswith("2094-")
+    lines = project.faber("fleet", env={"FABER_LEDGER_URL": url}).stdout.splitlines()
+    assert [line.split()[-2:] for line in lines if line.startswith("ahead")] == [["now", "open"]]
+    assert runs_of(asked(project, url, "fleet", "--since", "2026-01-05T12:00:00Z")) == ["busy", "ahead"]
+    assert runs_of(asked(project, url, "fleet", "--since", "2026-01-05T12:30:00Z")) == ["ahead"]
+    near = now() + 240
+    for at in (near, near + 120):
+        add_run(project, "busy", None, {**NOTE, "text": "ahead"}, hour=(at - MONDAY) / 3600)
+        put_run(database, member, project, "busy")
+        (busy,) = asked(project, url, "fleet", "--work-id", "77")["runs"]
+        assert busy["last_event"]["at"] == utc_text(near)
+
+
+def test_a_run_costs_two_look_ups_in_an_index(project: Project, database: Database, member: Login) -> None:
+    add_run(project, "bare", None, *[{**NOTE, "text": "more"}] * 300, hour=3)
+    add_run(project, "bare", None, {**NOTE, "text": "from 2094"}, hour=600_000)
+    put_run(database, member, project, "bare")
+    with database.connect(member) as connection:
+        runs = connection.execute(f"SELECT run_id FROM faber_ledger.newest_of_runs('{FIRST}')").fetchall()
+        counted = "SELECT seq_scan, idx_scan, idx_tup_fetch FROM pg_stat_xact_all_tables WHERE relname = 'event'"
+        assert connection.execute(counted).fetchone() == (0, 2 * len(runs) + 1, 2 * len(runs))
+
+
 def test_the_table_has_a_row_for_each_run(project: Project, database: Database, member: Login) -> None:
     url = {"FABER_LEDGER_URL": database.url(member)}
     head, busy, *_ = project.faber("fleet", env=url).stdout.splitlines()
@@ -247,7 +301,7 @@ def test_the_table_has_a_row_for_each_run(project: Project, database: Database, 
         "no run matches: `faber-ledger run start`"
     )
     limited = project.faber("fleet", "--limit", "2", env=url).stdout.splitlines()
-    assert limited[-1] == "older runs are not shown: --limit N shows more"
+    assert limited[-1] == "1 more run not shown: --limit N shows more"
 
 
 def test_a_role_sees_the_runs_of_its_projects_alone(project: Project, database: Database, member: Login) -> None:
@@ -389,3 +443,37 @@ def test_a_command_is_told_once_of_each_change_of_a_state(
         pass
     assert not (project.root / "pwned").exists()
     assert project.faber("fleet", "--exec", "true", env={"FABER_LEDGER_URL": url}).returncode == 2
+
+
+def test_what_waits_behind_a_command_that_is_killed_is_told_later(
+    project: Project, database: Database, member: Login
+) -> None:
+    url, home = database.url(member), project.root.parent / "states"
+    told = 'echo "$FABER_LEDGER_RUN $FABER_LEDGER_BEFORE" >&2; test -e go || kill -KILL $PPID'
+
+    def wait_for_failed(count: int) -> None:
+        wait_until(lambda: [path.read_text().count("failed") for path in home.rglob("states-*.json")] == [count])
+
+    def watch() -> Watching:
+        return Watching(project, url, *WATCH, "--exec", told, XDG_STATE_HOME=str(home))
+
+    def fail(*runs: str) -> None:
+        for run in runs:
+            put_state(database, member, run, json.dumps({"status": "failed"}))
+
+    with watch():
+        wait_for_failed(0)
+    fail("busy", "quiet")
+    with watch() as killed:
+        first = killed.said()
+        assert killed.process.wait(60) == -signal.SIGKILL
+    (project.root / "go").touch()
+    with watch() as again:
+        said = [again.said(), again.said()]
+        assert (sorted(said), first in said) == (["busy stale\n", "quiet done\n"], True)
+        wait_for_failed(2)
+    fail("bare")
+    with watch() as after:
+        assert after.said() == "bare stale\n"
+        wait_for_failed(3)
+        assert after.interrupt() == (0, "")

@@ -57,7 +57,7 @@ STATE = {
 
 
 def add_run(
-    project: Project, run_id: str, state: dict[str, Any] | None, *drafts: dict[str, Any], hour: int = 0
+    project: Project, run_id: str, state: dict[str, Any] | None, *drafts: dict[str, Any], hour: float = 0
 ) -> None:
     """Make a run with a state, if there is one, and these events, a second apart, from an hour of Monday on."""
     run = Project(project.root, run_id, project.hostname)
