@@ -6,7 +6,7 @@ import os
 
 from faber_ledger.ledger.errors import LedgerError, Locked
 from faber_ledger.ledger.file import BUSY_SECONDS, sqlite3
-from faber_ledger.projections.fold import open_sessions
+from faber_ledger.projections.fold import open_sessions, session_history
 from faber_ledger.recording import sessions
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs.clone import writer_of
@@ -92,6 +92,23 @@ def add_cost_of_killed(recording: Recording, ends: list[Draft], at: float) -> No
         if start is not None and seen is not None and is_alive(seen.pid) is False:
             recording.add(_facts_of_cost(recording, seen, start, at), at=at, writer=recording.writer)
             return
+
+
+def count_killed(run: Run, at: float, warn: Warn) -> None:
+    """Record what killed clients of this clone cost, whoever has ended their sessions; what fails is a warning."""
+    try:
+        with Recording(run, at=at, writer=writer_of(run.root), warn=warn) as recording:
+            facts: dict[str, list[Draft]] = {}
+            for entry in session_history(recording.view.blocks):
+                if entry.get("end_reason") == "abandoned":
+                    start = recording.view.log.start_of(str(entry.get("session_id")))
+                    seen = client_here(run.root, start)
+                    if start is not None and seen is not None and is_alive(seen.pid) is False:
+                        facts[seen.client] = _facts_of_cost(recording, seen, start, at)
+            if any(facts.values()):
+                recording.append([fact for found in facts.values() for fact in found])
+    except (LedgerError, OSError, sqlite3.Error) as error:
+        warn(f"tokens were not counted: {error}")
 
 
 def _facts_of_cost(recording: Recording, seen: SeenClient, start: Recorded, at: float) -> list[Draft]:

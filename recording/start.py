@@ -17,7 +17,7 @@ from faber_ledger.projections.fold import empty, open_sessions
 from faber_ledger.recording import sessions
 from faber_ledger.recording.call import checkout_after, checkout_at_end, checkout_at_start, read_environment
 from faber_ledger.recording.incoming import find_session
-from faber_ledger.recording.leaving import follow_client
+from faber_ledger.recording.leaving import count_killed, follow_client
 from faber_ledger.recording.recording import Recording, record_before_projecting
 from faber_ledger.recording.sessions import infer_start, was_seen_at_work
 from faber_ledger.runs import progress, state_write
@@ -129,6 +129,8 @@ def activate_run(run: Run, *, at: float, environ: Mapping[str, str], warn: Warn)
     except OSError as error:
         warn(f"the run's folder `events`, which FABER's tools need, cannot be made: {error.strerror}")
     is_new = _open_session(run, left, at=at, environ=environ, source="run_resume", warn=warn)
+    if not lacks_ledger(run):
+        count_killed(run, at, warn)
     if is_new or lacks_ledger(run):  # a session's start projects, too
         return is_new
     try:

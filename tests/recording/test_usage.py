@@ -139,6 +139,25 @@ def test_a_response_that_several_files_have_counts_once(project: Project) -> Non
     assert counted(project) == [(MODEL, 10, 500, 40, 1)]
 
 
+def test_what_a_killed_client_cost_counts_where_another_clone_has_ended_its_session(
+    project: Project, tmp_path: Path
+) -> None:
+    path = place_of(project, ME)
+    project.deliver(START, client=ME, pid="4194303", fields={"transcript_path": str(path)})  # no process has that id
+    append(path, response("msg_1", (10, 500, 40)))
+    project.commit()
+    other = project.clone(tmp_path / "other", "desktop")
+    assert other.deliver(START, client="another").packet is not None
+    assert [event["reason"] for event in other.of_type("session_ended")] == ["abandoned"]
+    lines = project.write("events.jsonl", other.said("export"))
+    assert project.faber("import", str(lines)).returncode == 0
+    assert counted(project) == []
+    project.said("run", "resume", project.run_id)
+    assert counted(project) == [(MODEL, 10, 500, 40, 1)]
+    project.said("run", "resume", project.run_id)
+    assert len(counted(project)) == 1
+
+
 def test_what_came_before_the_session_is_not_the_runs(project: Project) -> None:
     """As where a client is resumed, or a fork begins with a copy of the conversation."""
     path = place_of(project, ME)
