@@ -19,6 +19,10 @@ from faber_ledger.runs.publish import meant_carry
 from faber_ledger.runs.run import CONSENT, TREE, clone_folder, main_root, path_in_clone, private_folder
 from faber_ledger.runs.seen import Note
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 LOCK = "sending.lock"  # of the clone's one process that sends
 SYNCED = "synced.json"
 CUT = "it was cut off"
@@ -64,9 +68,10 @@ class SyncedNote(Note):
         super().__init__(os.path.join(private_folder(root), SYNCED))
 
 
-def note_synced(root: str, server: str, run_id: str | None) -> None:
+def note_synced(root: str, digest: Callable[[], str], run_id: str | None) -> None:
     """Note that a project, or one run, was exchanged with a server, if that is the one that this clone has joined."""
-    if Consent(root).server == server:
+    joined = Consent(root).server
+    if joined and joined == digest():
         note = SyncedNote(root)
         if run_id is None:
             note.problem, note.at = "", now()

@@ -147,7 +147,7 @@ def _sync(wanted: Wanted, url: str | None, *, yes: bool, as_json: bool = False, 
     done, of_server = _exchange_with_server(wanted, address, yes=yes, as_json=as_json, shows=shows)
     code = of_server if of_server == UnionConflict.exit_code else code or of_server
     if not of_server and wanted.fetches and wanted.pushes:
-        note_synced(wanted.root, address.digest(), None if wanted.every else done[0]["run_id"])
+        note_synced(wanted.root, address.digest, None if wanted.every else done[0]["run_id"])
     if as_json:
         about = {"project": project_id(wanted.root), "runs": done}
         show(about | ({"refs": refs} if refs is not None else {}), [], as_json=True)
