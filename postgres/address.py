@@ -28,8 +28,8 @@ class Address:
     def __str__(self) -> str:
         """Return the URL without passwords and options, as one line in which no character hides."""
         given = self.parameters
-        user = f"{given['user']}@" if "user" in given else ""
-        hosts, database = given.get("host", given.get("hostaddr", "")), given.get("dbname", "")
+        user = f"{quote(given['user'], '')}@" if "user" in given else ""
+        hosts, database = given.get("host", given.get("hostaddr", "")), quote(given.get("dbname", ""), "")
         if hosts.startswith("/"):  # the folder of a socket
             return escape(f"{SCHEMES[0]}{user}/{database}?host={hosts}")
         port = f":{given['port']}" if "port" in given else ""
@@ -67,23 +67,26 @@ class Address:
         return escape("; ".join([" ".join(line.split()) for line in message.splitlines() if line.strip()]))
 
 
-def find_address(given: str | None, environ: Mapping[str, str], configured: str | None, path: str) -> Address:
+def find_address(
+    given: str | None, environ: Mapping[str, str], configured: str | None, path: str, option: str = "--url"
+) -> Address:
     """Return the address of the server that is meant: `given` by the option, else the variable's, else the user's.
 
-    `configured` is the `url` in the user's configuration, which is at `path`. Raises UsageFailed if no server is named,
-    for a URL that is none, and for a password in the option, which the list of processes shows to everybody;
-    LedgerError without psycopg.
+    `configured` is the `url` in the user's configuration, which is at `path`; `option` is what errors call `given`.
+    Raises UsageFailed if no server is named, for a URL that is none, and for a password in the option, which the list
+    of processes shows to everybody; LedgerError without psycopg.
     """
     if given is not None:
-        address = Address(parse_url(given, "--url"))
+        address = Address(parse_url(given, option))
         if any([name in address.parameters for name in SECRETS]):
-            raise UsageFailed("--url has a password, which the list of processes shows", hint=WITHOUT_PASSWORD)
+            raise UsageFailed(f"{option} has a password, which the list of processes shows", hint=WITHOUT_PASSWORD)
         return address
     if environ.get(VARIABLE):
         return Address(parse_url(environ[VARIABLE], VARIABLE))
     if not configured:
         raise UsageFailed(
-            "no server is named", hint=f"give --url {EXAMPLE}, or set {VARIABLE}, or `url` in the user's configuration"
+            "no server is named",
+            hint=f"give {option} {EXAMPLE}, or set {VARIABLE}, or `url` in the user's configuration",
         )
     return Address(parse_url(configured, path))
 
@@ -172,6 +175,8 @@ HINT_CONNECT = (
     "check the URL, the network, the password (PGPASSWORD, ~/.pgpass), that the server runs, and that the role may log"
     f" in; {LATER}"
 )
+CONNECTING = "connection failed: "  # what the driver puts before libpq's words
+USED_PASSWORD = "used_password"  # in the data of an error: a connection failed after the server was given a password
 NO_RIGHT = "42501"  # SQLSTATE
 # SQLSTATE: classes, and single conditions. Everything else is a refusal.
 UNAVAILABLE_CLASSES = ("08", "40", "53", "57", "58", "XX")
@@ -208,16 +213,27 @@ def translate(error: Exception, address: Address) -> LedgerError:
     primary = getattr(diagnosis, "message_primary", None)
     advice = getattr(diagnosis, "message_hint", None)
     if not primary:
-        message = f"{address}: {address.screen(str(error).strip())}"
+        message = f"{address}: {_quote_answer(address, str(error).strip())}"
         if isinstance(error, psycopg.DataError):
             return ServerRefused(message)
-        return ServerUnavailable(message, hint=HINT_CONNECT)
+        is_connecting = str(error).startswith(CONNECTING)
+        used_password = is_connecting and getattr(getattr(error, "pgconn", None), "used_password", False)
+        return ServerUnavailable(message, hint=HINT_CONNECT, data={USED_PASSWORD: True} if used_password else None)
     said = "; ".join([address.screen(text) for text in (primary, advice) if text])
     message, data = f'{address}: the server says "{said}"', {"sqlstate": state}
     known = HINTS.get(state or "") or HINTS.get((state or "")[:2])
     if state in UNAVAILABLE or (state or "")[:2] in UNAVAILABLE_CLASSES:
         return ServerUnavailable(message, hint=known or LATER, data=data)
     return ServerRefused(message, hint=known or "", data=data)
+
+
+def _quote_answer(address: Address, said: str) -> str:
+    """Return libpq's words about a connection; what follows the place in them may be the server's, and is quoted."""
+    place, failed, why = said.removeprefix(CONNECTING).partition(" failed: ")
+    if not failed or not place.startswith("connection to server "):
+        return address.screen(said)
+    who = "the server says " if ":  " in why else ""  # libpq writes two blanks after a server's severity
+    return f'{address.screen(place)} failed: {who}"{address.screen(why)}"'
 
 
 def translate_read_only(address: Address) -> LedgerError:

@@ -97,7 +97,10 @@ def _make_data(folder: str, programs: str, log: IO[bytes]) -> str:
     done = subprocess.run(command, stdout=log, stderr=subprocess.PIPE, check=False)
     if done.returncode != 0:
         said = " ".join(done.stderr.decode("utf-8", "replace").split())
-        raise LedgerError(f"PostgreSQL's files were not made: {said}", hint=f"see {folder}")
+        as_root = "run `faber-ledger db serve` as an ordinary user: PostgreSQL refuses root"
+        raise LedgerError(
+            f"PostgreSQL's files were not made: {said}", hint=f"see {folder}" if os.geteuid() else as_root
+        )
     os.rename(made, data)
     return password
 

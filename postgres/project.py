@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.files.text import escape, quote_word
-from faber_ledger.ledger.command_errors import LastAdmin, NotFound, ServerRefused
-from faber_ledger.postgres.address import NO_RIGHT, Address
+from faber_ledger.ledger.command_errors import LastAdmin, NotFound, ServerRefused, ServerUnavailable
+from faber_ledger.postgres.address import NO_RIGHT, USED_PASSWORD, Address
 from faber_ledger.postgres.ask import Connection, absurd_answer, ask, ask_one
 from faber_ledger.postgres.server import Server, open_server
 
@@ -83,10 +83,15 @@ def add_project(server: Server, project: str, name: str, admin: str) -> bool:
         return bool(ask_one(connection, "add_project", bool, **asked))
 
 
-def rebind_clone(server: Server, project: str, writer: str, role: str) -> None:
-    """Give the clone with a writer's id to a login; raises ServerRefused for who is no admin, and without the role."""
+def rebind_clone(server: Server, project: str, writer: str, role: str) -> bool:
+    """Give the clone with a writer's id to a login; return whether the login sees the project.
+
+    Raises ServerRefused for who is no admin, and without the role.
+    """
     with explained_refusal(server, project), server.transaction() as connection:
         connection.execute(REBIND, {"project": project, "writer": writer, "role": role})
+        members = [str(row[0]) for row in ask(connection, "members", MEMBER, project=project)]
+        return bool(connection.execute(GROUPS_OF, {"role": role, "roles": members}).fetchall())
 
 
 def change_removed(server: Server, function: str, project: str, event: str) -> list[str]:
@@ -290,17 +295,30 @@ def accept(address: Address, code: str, save: Callable[[str], None]) -> list[str
     """
     password = secrets.token_urlsafe(24)
     with_code = Address(address.parameters | {"password": code})
-    with open_server(with_code, writing=True) as server, server.transaction() as connection:
+    with _opened_by_code(with_code) as server, server.transaction() as connection:
         name = "accept_invitation"
         projects = [str(project) for (project,) in ask(connection, name, {name: str})]
         if not projects:
             raise ServerRefused(
                 f"no invitation waits for {server.role}: it was accepted, or is older than 24 hours",
-                hint="ask for another one",
+                hint=f"ask for another one, which `faber-ledger db invite {quote_word(server.role)}` makes",
             )
         connection.execute(_statement(connection, "ALTER ROLE {} PASSWORD {}", server.role, password))
         save(password)
     return projects
+
+
+@contextmanager
+def _opened_by_code(address: Address) -> Iterator[Server]:
+    """Open a server with a code as the password; raises as `open_server`, with a hint about a code that is refused."""
+    try:
+        with open_server(address, writing=True) as server:
+            yield server
+    except ServerUnavailable as error:
+        if USED_PASSWORD in error.data:
+            again = f"faber-ledger db invite {quote_word(address.parameters['user'])}"
+            error.hint = f"the code is wrong, or was used: ask for another one, which `{again}` makes"
+        raise
 
 
 def _statement(connection: Connection, template: str, role: str, password: str) -> sql.Composed:

@@ -19,6 +19,10 @@ from faber_ledger.runs.publish import meant_carry
 from faber_ledger.runs.run import CONSENT, TREE, clone_folder, main_root, path_in_clone, private_folder
 from faber_ledger.runs.seen import Note
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 LOCK = "sending.lock"  # of the clone's one process that sends
 SYNCED = "synced.json"
 CUT = "it was cut off"
@@ -50,20 +54,29 @@ class Consent(Note):
 
 
 class SyncedNote(Note):
-    """When a project was last exchanged with the server, and why that failed since, if it did."""
+    """When a project was last exchanged with the server, and why that failed since, if it did.
+
+    `run` is the run that was last exchanged alone, at `run_at`.
+    """
 
     at: float = 0.0
     problem: str = ""
+    run: str = ""
+    run_at: float = 0.0
 
     def __init__(self, root: str) -> None:
         super().__init__(os.path.join(private_folder(root), SYNCED))
 
 
-def note_synced(root: str) -> None:
-    """Note that a project was exchanged with the server that this clone has joined."""
-    if Consent(root).server:
+def note_synced(root: str, digest: Callable[[], str], run_id: str | None) -> None:
+    """Note that a project, or one run, was exchanged with a server, if that is the one that this clone has joined."""
+    joined = Consent(root).server
+    if joined and joined == digest():
         note = SyncedNote(root)
-        note.problem, note.at = "", now()
+        if run_id is None:
+            note.problem, note.at = "", now()
+        else:
+            note.run, note.run_at = run_id, now()
         note.save()
 
 

@@ -10,6 +10,7 @@ from faber_ledger.cli.setup.membership import run_steps, save_configuration, sav
 from faber_ledger.cli.ui.output import say, show, warn
 from faber_ledger.cli.ui.server import server_address, server_options
 from faber_ledger.cli.ui.words import table
+from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.command_errors import NotFound, ServerRefused, StillSeen
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.postgres import project as projects
@@ -146,13 +147,15 @@ def invite_login(name: str, admin: bool, url: str | None, as_json: bool) -> None
     Exit codes: 0 done; 1 the project has no id yet; 2 wrong usage; 12 the server's schema
     is newer; 13 the server cannot be reached; 14 it refuses.
     """
+    if not name:
+        raise click.UsageError("the name is empty")
     address = server_address(url)
     with open_server(address, writing=True) as server:
         code = projects.invite(server, project := project_id(find_root(os.getcwd())), name, as_admin=admin)
     theirs = Address({**address.parameters, "user": name})
     data = {"project": project, "role": name, "admin": admin, "code": code, "url": theirs.with_options}
     lines = [f"{code}", f"  is {name}'s code, good once and for 24 hours. In a clone of the project {name} runs:"]
-    show(data, [*lines, f"  faber-ledger team join '{theirs.with_options}'"], as_json=as_json)
+    show(data, [*lines, f"  faber-ledger team join {quote_word(theirs.with_options)}"], as_json=as_json)
 
 
 @db.command(short_help="Let a role see it no more.")
@@ -229,8 +232,11 @@ def add_project(admin: str, url: str | None, as_json: bool) -> None:
     name = project_id(root)
     with open_server(server_address(url), writing=True) as server:
         is_new = projects.add_project(server, name, os.path.basename(root) or name, admin)
-    lines = [f"made project {name}, with {admin} as its admin" if is_new else f"the server has project {name} already"]
-    show({"project": name, "is_new": is_new}, lines, as_json=as_json)
+    line = f"made project {name}, with {admin} as its admin"
+    if not is_new:
+        how = f"faber-ledger db admit --admin {quote_word(admin)}"
+        line = f"the server has project {name} already, and its admins are as before: `{how}` adds one"
+    show({"project": name, "is_new": is_new}, [line], as_json=as_json)
 
 
 @db.command(short_help="Give a clone to a login.")
@@ -248,7 +254,9 @@ def rebind(writer: str, role: str, url: str | None, as_json: bool) -> None:
     is newer; 13 the server cannot be reached; 14 it refuses.
     """
     with open_server(server_address(url), writing=True) as server:
-        projects.rebind_clone(server, name := project_id(find_root(os.getcwd())), writer, role)
+        sees = projects.rebind_clone(server, name := project_id(find_root(os.getcwd())), writer, role)
+    if not sees:
+        warn(f"note: {role} does not see this project: `faber-ledger db admit {quote_word(role)}` lets it")
     show({"project": name, "writer": writer, "role": role}, [f"clone {writer} is {role}'s"], as_json=as_json)
 
 

@@ -275,10 +275,12 @@ def _sent(run: Run, found: Found) -> tuple[dict[str, Any], list[str]]:
 
 
 def _synced(root: str) -> tuple[dict[str, Any], str]:
-    """Return when the background process last exchanged with the server, and why not since, as data and as a line."""
+    """Return when this clone last exchanged with the server, and why not since, as data and as a line."""
     note, problem = SyncedNote(root), describe_unsynced(root)
     at = utc_text(note.at) if note.at else None
-    parts = [f"last exchanged at {at}" if at else "", problem or ("" if at else "each session's end is exchanged")]
+    times = [f"last exchanged at {at}"] if at else []
+    times += [f"{note.run} alone at {utc_text(note.run_at)}"] if note.run_at > note.at else []
+    parts = [", ".join(times), problem or ("" if at else "each session's end is exchanged")]
     return {"at": at, "problem": problem}, f"Server: {'; '.join(filter(None, parts))}"
 
 

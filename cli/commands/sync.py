@@ -143,10 +143,11 @@ def _sync(wanted: Wanted, url: str | None, *, yes: bool, as_json: bool = False, 
     if refs is None and not has_server and consent_of(wanted.root) is not None:
         what = "this project's ledgers travel with the code: `git push` and `git pull` bring them"
         raise LedgerError(what, hint="`faber-ledger init --carry refs` sends them in git refs again")
-    done, of_server = _exchange_with_server(wanted, server_address(url), yes=yes, as_json=as_json, shows=shows)
+    address = server_address(url)
+    done, of_server = _exchange_with_server(wanted, address, yes=yes, as_json=as_json, shows=shows)
     code = of_server if of_server == UnionConflict.exit_code else code or of_server
-    if not of_server and wanted.every and wanted.fetches and wanted.pushes:
-        note_synced(wanted.root)
+    if not of_server and wanted.fetches and wanted.pushes:
+        note_synced(wanted.root, address.digest, None if wanted.every else done[0]["run_id"])
     if as_json:
         about = {"project": project_id(wanted.root), "runs": done}
         show(about | ({"refs": refs} if refs is not None else {}), [], as_json=True)

@@ -12,7 +12,7 @@ from faber_ledger.files.change import FileChange, make_changes, read_file
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.postgres.address import VARIABLE, Address
 from faber_ledger.runs.carry import PROGRAM
-from faber_ledger.runs.settings import user_config_path
+from faber_ledger.runs.settings import read_user_config, user_config_path
 
 DEFAULTS = {"host": "localhost", "port": "5432", "dbname": "*", "user": ""}  # of a line in ~/.pgpass
 
@@ -22,27 +22,43 @@ def password_path() -> str:
     return os.environ.get("PGPASSFILE") or os.path.join(os.path.expanduser("~"), ".pgpass")
 
 
+def has_password(address: Address) -> bool:
+    """Return whether the file has a password for a login; raises LedgerError."""
+    start = _login_of(address)
+    return any([line.startswith(start) for line in (read_file(password_path()) or b"").splitlines()])
+
+
+def _login_of(address: Address) -> bytes:
+    """Return the beginning of the line in ~/.pgpass that has a login's password."""
+    words = [address.parameters.get(name, DEFAULTS[name]) for name in DEFAULTS]
+    return "".join([word.replace("\\", "\\\\").replace(":", "\\:") + ":" for word in words]).encode()
+
+
 def save_password(address: Address, password: str) -> None:
     """Write a login's password into the file in which libpq looks for it; raises LedgerError."""
     path = password_path()
-    words = [address.parameters.get(name, DEFAULTS[name]) for name in DEFAULTS]
-    line = ":".join([word.replace("\\", "\\\\").replace(":", "\\:") for word in [*words, password]])
-    before = read_file(path)
-    login = line.rpartition(":")[0].encode() + b":"
+    before, login = read_file(path), _login_of(address)
     others = [one for one in (before or b"").splitlines() if not one.startswith(login)]
-    _write_private(FileChange(path, before, b"\n".join([line.encode(), *others, b""])))
+    _write_private(FileChange(path, before, b"\n".join([login + password.encode(), *others, b""])))
 
 
 def save_configuration(url: str, admins: list[str]) -> None:
     """Name the server, and who decides about its projects, in the user's configuration; raises LedgerError."""
+    _write_private(plan_configuration(url, admins))
+
+
+def plan_configuration(url: str, admins: list[str]) -> FileChange:
+    """Return the change of the user's configuration that names the server; raises LedgerError."""
     path = user_config_path()
     before = read_file(path)
     try:
+        if (problem := read_user_config()["problem"]) is not None:
+            raise ValueError(problem)
         known = json.loads(before or "{}")
         known |= {"url": url, "admins": sorted({*known.get("admins", []), *admins})}
     except (ValueError, TypeError, AttributeError) as error:
         raise LedgerError(f"{path} is not as this program writes it", hint=f'correct it: "url" is "{url}"') from error
-    _write_private(FileChange(path, before, json.dumps(known, indent=2).encode() + b"\n"))
+    return FileChange(path, before, json.dumps(known, indent=2).encode() + b"\n")
 
 
 def _write_private(change: FileChange) -> None:
@@ -53,16 +69,21 @@ def _write_private(change: FileChange) -> None:
         os.umask(mask)
 
 
-def run_steps(root: str, steps: Iterable[list[str]], say: Callable[[str], None], url: str | None = None) -> None:
+def run_steps(
+    root: str, steps: Iterable[list[str]], say: Callable[[str], None], url: str | None = None, *, resumed_by: str = ""
+) -> None:
     """Run commands of this program in a clone, on the server at `url`, else in the user's configuration.
 
-    Raises LedgerError where one fails.
+    With `resumed_by`, the command that does all of them again, none asks anything. Raises LedgerError where one fails.
     """
+    keyboard = subprocess.DEVNULL if resumed_by else None
     environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
     environment |= {VARIABLE: url} if url is not None else {}
     for words in steps:
         say(f"$ faber-ledger {' '.join(words)}")
-        done = subprocess.run([sys.executable, "-P", "-c", PROGRAM, root, *words], env=environment, check=False)
+        command = [sys.executable, "-P", "-c", PROGRAM, root, *words]
+        done = subprocess.run(command, stdin=keyboard, env=environment, check=False)
         if done.returncode != 0:
-            hint = f"run `faber-ledger {' '.join(words)}` again, then the steps after it"
+            again = f"run `faber-ledger {' '.join(words)}` again, then the steps after it"
+            hint = f"run `{resumed_by}` again" if resumed_by else again
             raise LedgerError(f"`faber-ledger {' '.join(words)}` failed", hint=hint)

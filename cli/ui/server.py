@@ -34,8 +34,8 @@ def server_options(command: C) -> C:
     return url_option(json_option(command))
 
 
-def server_address(url: str | None) -> Address:
-    """Return the address of the server that is meant; `url` is the option's.
+def server_address(url: str | None, option: str = "--url") -> Address:
+    """Return the address of the server that is meant; `url` is the option's, which errors call `option`.
 
     Raises UsageFailed if none is named, or the option has a password, and LedgerError without psycopg.
     """
@@ -47,7 +47,7 @@ def server_address(url: str | None) -> Address:
         problems += [f"{config['path']}: {one}" for one in config["unknown"]]
     for problem in problems:
         warn(problem)
-    return find_address(url, os.environ, config["url"], config["path"])
+    return find_address(url, os.environ, config["url"], config["path"], option)
 
 
 def names_server() -> bool:

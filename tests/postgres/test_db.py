@@ -206,12 +206,30 @@ def test_only_the_owner_makes_a_project_and_others_learn_how(project: Project, d
     assert (done.returncode, "hint: the owner of the database does it" in done.stderr) == (14, True)
     done = ask(project, database, None, *make)
     assert (done.returncode, done.stdout) == (0, f"made project {PROJECT}, with {ann.role} as its admin\n"), done.stderr
-    assert ask(project, database, None, *make).stdout == f"the server has project {PROJECT} already\n"
+    assert ask(project, database, None, *make).stdout == (
+        f"the server has project {PROJECT} already, and its admins are as before:"
+        f" `faber-ledger db admit --admin {ann.role}` adds one\n"
+    )
     assert ask(project, database, ann, "db", "admit", ben.role).returncode == 0
     run_sql(database, f"GRANT EXECUTE ON FUNCTION faber_ledger.add_project TO {ben.role}")
     with database.connect(ben) as connection:
         made = connection.execute("SELECT faber_ledger.add_project(%s, 'x', %s)", (SECOND_PROJECT, ben.role))
         assert made.fetchone() == (True,)
+
+
+def test_a_clone_is_given_to_a_stranger_with_a_word(project: Project, database: Database, ann: Login) -> None:
+    ben, group = database.login("ben"), database.login("group")
+    for role, done in ((ann.role, ()), (ben.role, ("admit", ben.role)), (group.role, ("admit", group.role))):
+        if role != ann.role:
+            _, _, said = db(project, database, "rebind", "e" * 32, role, login=ann)
+            assert said == f"note: {role} does not see this project: `faber-ledger db admit {role}` lets it\n"
+            assert db(project, database, *done, login=ann)[0] == 0
+        assert db(project, database, "rebind", "e" * 32, role, login=ann) == (0, f"clone {'e' * 32} is {role}'s\n", "")
+
+
+def test_an_empty_name_is_invited_nowhere(project: Project, database: Database, ann: Login) -> None:
+    code, _, said = db(project, database, "invite", "")
+    assert (code, said.splitlines()[0]) == (2, "error: the name is empty")
 
 
 def test_whoever_a_group_lets_in_is_not_said_to_be_out(project: Project, database: Database, ann: Login) -> None:

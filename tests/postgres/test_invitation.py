@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import signal
 import stat
 import subprocess
 import sys
@@ -11,7 +14,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.carried import is_sending, wait_until
-from support.project import RUN, Project
+from support.command import COMMAND
+from support.project import RUN, Project, heed_interrupts
+from support.team_server import read_line
 
 if TYPE_CHECKING:
     from support.team_server import Team
@@ -34,6 +39,7 @@ class Newcomer:
         self.code: str = json.loads(done.stdout)["data"]["code"]
         self.url = team.database.admin_url.set(username=name).render_as_string()
         self.passwords = Path(clone.environment()["HOME"]) / ".pgpass"
+        self.config = Path(clone.environment()["XDG_CONFIG_HOME"]) / "faber-ledger/config.json"
 
     def join(self, *options: str, code: str | None = None) -> subprocess.CompletedProcess[str]:
         given = f"{self.code if code is None else code}\n"
@@ -101,6 +107,104 @@ def test_only_who_may_create_roles_invites(newcomer: Newcomer, team: Team) -> No
     assert (done.returncode, "permission denied to create role" in done.stderr) == (14, True), done.stderr
 
 
+@pytest.mark.parametrize("sign", ["@example.com", " b", "#y?z", ":pw", "%41x", "O'Brien", "zzz'; cmd'", "/é"])
+def test_the_printed_line_joins_whatever_the_name(team: Team, sign: str) -> None:
+    first, clone = team.clones[0], team.clones[2]
+    name = f"{team.database.cluster.new_name('x')}{sign}"
+    team.database.roles.append(name)
+    code, _, line = first.said("db", "invite", name, env={"FABER_LEDGER_URL": team.database.admin}).splitlines()
+    program, *words = shlex.split(line)
+    done = clone.faber(*words, input=f"{code}\n", stdin=None)
+    assert (program, done.returncode) == ("faber-ledger", 0), done.stderr
+    assert name in first.said("db", "members", env={"FABER_LEDGER_URL": team.database.admin})
+
+
+def test_a_wrong_used_or_missing_code_is_spoken_of(newcomer: Newcomer) -> None:
+    again = f"ask for another one, which `faber-ledger db invite {newcomer.name}` makes\n"
+    done = newcomer.join(code="wrong")
+    assert done.stderr.endswith(f"hint: the code is wrong, or was used: {again}")
+    assert (
+        f'failed: the server says "FATAL: password authentication failed for user "{newcomer.name}""\n' in done.stderr
+    )
+    done = newcomer.join(code="")
+    assert (done.returncode, "there is no code on standard input" in done.stderr) == (2, True)
+    done = newcomer.clone.faber("team", "join", newcomer.url + "_none", input=f"{newcomer.code}\n", stdin=None)
+    assert (done.returncode, "the code is wrong" in done.stderr) == (13, False)
+    assert newcomer.join().returncode == 0
+
+
+def test_a_join_without_a_server_names_no_option_that_it_lacks(newcomer: Newcomer) -> None:
+    said = newcomer.clone.said("team", "join", code=2)
+    assert "hint: give the URL postgresql://USER@HOST/DATABASE" in said
+    assert "--url" not in said + newcomer.clone.said("team", "join", "postgresql://u:pw@h/d", code=2)
+
+
+@pytest.mark.parametrize("content", ["{broken", '{"admins": "ann"}'])
+def test_a_broken_configuration_is_said_before_the_code_is_spent(newcomer: Newcomer, content: str) -> None:
+    newcomer.config.parent.mkdir(parents=True)
+    newcomer.config.write_text(content)
+    done = newcomer.join()
+    assert done.returncode == 1, done.stderr
+    assert f"{newcomer.config} is not as" in done.stderr
+    assert newcomer.config.read_text() == content
+    newcomer.config.write_text("{}")
+    assert newcomer.join().returncode == 0
+
+
+def test_another_servers_url_stays_in_the_configuration_without_yes(newcomer: Newcomer) -> None:
+    newcomer.config.parent.mkdir(parents=True)
+    newcomer.config.write_text(content := '{"url": "postgresql://ann@db.example.com/ledger"}')
+    done = newcomer.join()
+    assert (done.returncode, newcomer.config.read_text()) == (0, content), done.stderr
+    assert done.stdout.splitlines()[-1].startswith(RUN)
+    said = f"names another server, and still does: `faber-ledger team join '{newcomer.url}' --yes` replaces that"
+    assert said in done.stderr
+    assert done.stderr.endswith(f"\n  export FABER_LEDGER_URL='{newcomer.url}'\n")
+    assert newcomer.join("--yes", code="").returncode == 0
+    assert json.loads(newcomer.config.read_text())["url"] == newcomer.url
+
+
+def test_an_interrupted_join_goes_on_without_a_code(newcomer: Newcomer, team: Team) -> None:
+    with team.database.connect() as connection:
+        connection.execute("LOCK TABLE faber_ledger.event")
+        process = subprocess.Popen(
+            [COMMAND, "team", "join", newcomer.url],
+            cwd=newcomer.clone.root,
+            env=newcomer.clone.environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            preexec_fn=heed_interrupts,  # noqa: PLW1509  # a test's process may have been started in the background
+        )
+        assert process.stdin is not None
+        process.stdin.write(f"{newcomer.code}\n".encode())
+        process.stdin.flush()
+        while not read_line(process.stderr).startswith("$ faber-ledger sync"):
+            pass
+        os.killpg(process.pid, signal.SIGINT)
+        said = process.communicate(timeout=60)[1].decode()
+    again = next(line for line in said.splitlines() if line.startswith("run `"))
+    assert (process.returncode, said.splitlines()[-1]) == (130, "interrupted")
+    newcomer.config.unlink()  # as if it had been interrupted before
+    done = newcomer.clone.faber(*shlex.split(again.split("`")[1])[1:])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].startswith(RUN)
+
+
+def test_a_step_of_a_join_that_fails_names_the_join(newcomer: Newcomer) -> None:
+    newcomer.clone.write(".git/config.lock", "")
+    done = newcomer.join()
+    assert (done.returncode, f"hint: run `faber-ledger team join '{newcomer.url}'` again\n" in done.stderr) == (1, True)
+
+
+def test_a_join_on_a_terminal_asks_nothing_of_git_refs(newcomer: Newcomer) -> None:
+    assert newcomer.join().returncode == 0
+    shown, code = newcomer.clone.on_terminal("team", "join", env={"PAGER": "cat"})
+    assert (code, "Send the ledgers" in shown) == (0, False)
+    assert "`faber-ledger init --carry refs` sends them" in shown
+
+
 # From then on each session's end is exchanged
 
 START, END = "SessionStart.startup.print", "SessionEnd.other.print"
@@ -157,6 +261,18 @@ def test_an_exchange_that_fails_is_said_once_a_start(newcomer: Newcomer, team: T
         end_session(clone, "last")
     assert "of-ben" in arrived(team)
     assert "failed" not in clone.said("status")
+
+
+def test_a_status_says_when_one_run_was_exchanged_alone(newcomer: Newcomer, team: Team) -> None:
+    assert newcomer.join().returncode == 0
+    clone = newcomer.clone
+    (before,) = [line for line in clone.said("status").splitlines() if line.startswith("Server: ")]
+    clone.said("sync", env={"FABER_LEDGER_URL": team.url}, code=14)  # another login
+    assert f"{before}\n" in clone.said("status")
+    clone.said("sync")
+    assert f"{before}, {RUN} alone at " in clone.said("status")
+    clone.said("sync", "--all")
+    assert " alone at " not in clone.said("status")
 
 
 def test_a_silent_server_is_given_up_after_a_minute(newcomer: Newcomer, team: Team) -> None:

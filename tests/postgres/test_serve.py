@@ -150,6 +150,12 @@ def test_without_the_extra_the_line_that_installs_it_is_printed(host: Host, tmp_
     assert not host.folder.exists()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="it is about root")
+def test_root_learns_that_an_ordinary_user_serves(host: Host) -> None:
+    said = host.clone.said("db", "serve", code=1, env={"XDG_STATE_HOME": None})
+    assert "hint: run `faber-ledger db serve` as an ordinary user: PostgreSQL refuses root\n" in said
+
+
 def test_the_users_own_server_stays_in_the_configuration(host: Host) -> None:
     config = Path(host.clone.environment()["XDG_CONFIG_HOME"]) / "faber-ledger/config.json"
     config.parent.mkdir(parents=True)

