@@ -313,6 +313,7 @@ def _push_state(remote: ServerProject, run: Run, note: SyncNote, refused: set[st
         with read_log(run) as log:
             known = [name for (name,) in log.connection.execute("SELECT id FROM event WHERE type = 'event_redacted'")]
             last = log.connection.execute("SELECT id FROM event ORDER BY seq DESC, id DESC LIMIT 1").fetchone()
+            has_grown = [digest.hex() for _, digest in log.heads()] != note.heads
             includes = there is not None and (
                 there.digest.hex() == note.state or there.log_end in refused or bool(rows_named(log, there.log_end))
             )
@@ -320,6 +321,8 @@ def _push_state(remote: ServerProject, run: Run, note: SyncNote, refused: set[st
         base = there.digest if there is not None and includes else None
         writer = writer_of(run.root)
         if not put_state(remote.server, remote.project, run.run_id, mine, content, writer, base, [*known, *refused]):
+            if has_grown:  # since its events were pushed: the next exchange sends both
+                return False
             whose = f" (that there is {escape(there.pushed_by)}'s)" if there is not None else ""
             raise LedgerError(
                 "the server has a redaction that is not fetched, a newer state, or a colleague's that is not"
