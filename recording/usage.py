@@ -202,9 +202,10 @@ def _paths_of(transcript: str) -> list[str]:
 
 
 class _NewLines:
-    """The whole lines of a file after the byte `start`, in pieces of at most `limit` bytes; `end` is where they end.
+    """The lines of a file after the byte `start`, in pieces of at most `limit` bytes; `end` is where whole ones end.
 
-    Small pieces use the same memory again: new memory for 5 MB takes longer than all else.
+    A line that a piece has only in part comes again, with the next. Small pieces use the same memory again: new memory
+    for 5 MB takes longer than all else.
     """
 
     def __init__(self, path: str, start: int, limit: int) -> None:
@@ -221,7 +222,7 @@ class _NewLines:
                 cut = piece.rfind(b"\n") + 1
                 if cut:
                     self.end += cut
-                    yield piece[:cut]
+                    yield piece
                 elif len(piece) < size:
                     break
                 size = PIECE if cut else size * 2
@@ -283,8 +284,7 @@ def _lines_with(pieces: Iterable[bytes], words: bytes) -> Iterator[bytes]:
     """Yield the lines that have some words; quotes in them show that no text has them, where a quote is escaped."""
     for piece in pieces:
         at = piece.find(words)
-        while at >= 0:
-            end = piece.find(b"\n", at)
+        while at >= 0 and (end := piece.find(b"\n", at)) >= 0:
             yield piece[piece.rfind(b"\n", 0, at) + 1 : end]
             at = piece.find(words, end)
 
@@ -298,40 +298,42 @@ def _read_claude(pieces: Iterable[bytes], known: list[str]) -> tuple[Responses, 
 
 
 def _read_piece(piece: bytes) -> Responses:
-    """Return the responses of whole lines of Claude Code's.
+    """Return the responses of the whole lines of a piece of Claude Code's file.
 
     What was said is most of a line, and is not looked at: what counts is at its beginning and its end.
     """
     found: Responses = {}
-    parts: dict[bytes, tuple[bytes, bytes]] = {}  # by a response's id, the beginning and the end of its last line
+    places: dict[bytes, tuple[int, int, int]] = {}  # by a response's id, where its last line begins, its usage, its end
     at = piece.find(ASSISTANT)  # no text has it: in one, quotes are escaped
-    while at >= 0:
-        start, end = piece.rfind(b"\n", 0, at) + 1, piece.find(b"\n", at)
+    while at >= 0 and (end := piece.find(b"\n", at)) >= 0:
+        start = piece.rfind(b"\n", 0, at) + 1
         named, usage = piece.find(ID, start, min(start + MARGIN, at)), piece.rfind(USAGE, start, at)
         if named >= 0 and usage >= 0:
-            name = piece[named + len(ID) : piece.find(b'"', named + len(ID))]
-            parts[name] = piece[start : named + MARGIN], piece[usage:end]
+            named += len(ID)
+            places[piece[named : piece.find(b'"', named)]] = start, usage, end
         else:
             found |= _read_line(piece[start:end])
         at = piece.find(ASSISTANT, end)
-    for (name, (head, _)), entry in zip(parts.items(), _parse_all(parts), strict=True):
-        model = head.partition(MODEL)[2].partition(b'"')[0] or UNKNOWN.encode()
+    entries = _parse_all([piece[usage:end] for _, usage, end in places.values()])
+    for (name, (start, _, _)), entry in zip(places.items(), entries, strict=True):
+        model = piece[start : start + MARGIN].partition(MODEL)[2].partition(b'"')[0] or UNKNOWN.encode()
         response = _response_of(entry, model.decode("utf-8", "replace"))
         if response is not None:
             found[name.decode("utf-8", "replace")] = response
     return found
 
 
-def _parse_all(parts: dict[bytes, tuple[bytes, bytes]]) -> list[dict[str, Any]]:
+def _parse_all(tails: list[bytes]) -> list[dict[str, Any]]:
     """Return what the ends of lines say, each of an object from its usage on; empty for one that has another form."""
-    texts = ['{"message":{' + tail.decode("utf-8", "replace") for _, tail in parts.values()]
+    begin = b'{"message":{'
     try:
-        entries: list[dict[str, Any]] = loads("[" + ",".join(texts) + "]")  # all at once takes half the time
-        if len(entries) == len(texts) and all([type(entry) is dict for entry in entries]):
+        texts = b"[" + begin + (b"," + begin).join(tails) + b"]" if tails else b"[]"
+        entries: list[dict[str, Any]] = loads(texts.decode("utf-8", "replace"))  # all at once takes half the time
+        if len(entries) == len(tails) and all([type(entry) is dict for entry in entries]):
             return entries
     except (ValueError, RecursionError):
         pass
-    return [_parse(text.encode()) for text in texts]
+    return [_parse(begin + tail) for tail in tails]
 
 
 def _read_line(line: bytes) -> dict[str, Response]:
@@ -360,7 +362,7 @@ def _read_codex(pieces: Iterable[bytes], known: list[str]) -> tuple[Responses, l
     *noted, model = known if len(known) == TOTALS + 1 else ["0"] * TOTALS + [UNKNOWN]
     total = [int(number) for number in noted if number.isdecimal()]
     found: Responses = {}
-    for line in (line for piece in pieces for line in piece.split(b"\n")):
+    for line in (line for piece in pieces for line in piece.split(b"\n")[:-1]):
         head = line[:MARGIN]
         if b'"type":"turn_context"' in head:
             model = _clean_model(text_of(_within(_parse(line), "payload"), "model") or UNKNOWN).replace(" ", "")
