@@ -53,14 +53,16 @@ def read_usage(
     client: str | None, agent: str, transcript: str, log: Log, state: dict[str, Any], at: float
 ) -> list[dict[str, Any]]:
     """Return events of what a client's responses on this run cost that no event has yet."""
-    if not client or not is_of_session(transcript, client):
+    reader = READERS.get(agent)
+    if reader is None or not client or not is_of_session(transcript, client):
         return []
     course = _Course(log.course_of(client), state, at)
     if course.newest is None:
         return []
-    read, responses = _read_files(transcript, course.marks, READERS.get(agent, _read_nothing))
+    read, responses = _read_files(transcript, course.marks, reader)
     sums = _sum_up(sorted(responses.values()), course)
-    if not sums and any([not _is_small(marks) for marks in read.values()]):
+    lengths = [int(end) - int(start) for start, end, *_ in map(str.split, read.values())]
+    if not sums and max(lengths, default=0) >= MOST_BYTES // 8:
         sums[course.newest, UNKNOWN, None] = [0] * len(USED)  # else the part would be read again and again
     events: list[dict[str, Any]] = []
     for (session_id, model, phase), used in sums.items():
@@ -102,11 +104,6 @@ def facts_of_usage(events: list[Any], log: Log, client: str | None) -> list[Draf
     if any([marks.get(name, ["0"])[0] != start for name, start in starts]):
         return []  # the client's next end reads them again
     return [{"event": event, "client": client} for event in events]
-
-
-def _is_small(mark: str) -> bool:
-    start, end, *_ = mark.split(" ")
-    return int(end) - int(start) < MOST_BYTES // 8
 
 
 def _clean_model(name: str) -> str:
@@ -197,8 +194,8 @@ def _paths_of(transcript: str) -> list[str]:
     Those that summarize for a compaction begin with the whole conversation, whose responses count by the client's file.
     """
     folder = os.path.join(os.path.splitext(transcript)[0], "subagents")
-    names = [name for name in sorted(names_in(folder)) if name.endswith(".jsonl") and not name.startswith(COPIES)]
-    return [transcript, *[os.path.join(folder, name) for name in names]]
+    names = [name for name in names_in(folder) if name.endswith(".jsonl") and not name.startswith(COPIES)]
+    return [transcript, *[os.path.join(folder, name) for name in sorted(names)]]
 
 
 class _NewLines:
@@ -265,10 +262,7 @@ def _time_of(entry: dict[str, Any]) -> str:
 
 
 def _distinct(found: Responses, known: list[str]) -> tuple[Responses, list[str]]:
-    """Return the responses that were not known before, and hashes of the last ids.
-
-    Only the first of them can have been read in part before.
-    """
+    """Return the responses but those among the first that were known before, and hashes of the last ids."""
     names = [*found]
     for name in names[:FIRST] if known else ():
         if _id_of(name) in known:
@@ -325,15 +319,14 @@ def _read_piece(piece: bytes) -> Responses:
 
 def _parse_all(tails: list[bytes]) -> list[dict[str, Any]]:
     """Return what the ends of lines say, each of an object from its usage on; empty for one that has another form."""
-    begin = b'{"message":{'
+    begin, entries = b'{"message":{', []
     try:
-        texts = b"[" + begin + (b"," + begin).join(tails) + b"]" if tails else b"[]"
-        entries: list[dict[str, Any]] = loads(texts.decode("utf-8", "replace"))  # all at once takes half the time
-        if len(entries) == len(tails) and all([type(entry) is dict for entry in entries]):
-            return entries
+        texts = b"[" + b",".join([begin + tail for tail in tails]) + b"]"
+        entries = loads(texts.decode("utf-8", "replace"))  # all at once takes half the time
     except (ValueError, RecursionError):
         pass
-    return [_parse(begin + tail) for tail in tails]
+    is_whole = len(entries) == len(tails) and all([type(entry) is dict for entry in entries])
+    return entries if is_whole else [_parse(begin + tail) for tail in tails]
 
 
 def _read_line(line: bytes) -> dict[str, Response]:
@@ -404,10 +397,6 @@ def _read_gemini(pieces: Iterable[bytes], known: list[str]) -> tuple[Responses, 
             model = text_of(entry, "model") or UNKNOWN
             found[name] = (_time_of(entry), model, taken, cached, _count(tokens, "output") + _count(tokens, "thoughts"))
     return _distinct(found, known)
-
-
-def _read_nothing(_: Iterable[bytes], known: list[str]) -> tuple[Responses, list[str]]:
-    return {}, known
 
 
 READERS: dict[str, Reader] = {
