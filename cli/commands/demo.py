@@ -280,6 +280,8 @@ class Machine:
         """Edit `state.json` as FABER does: mark phases as completed, and set other keys."""
         state = self.state()
         state["phases"] |= {phase: {"status": "completed"} for phase in completed}
+        if others.get("status") == "failed":
+            state["phases"][others["current_phase"]] = {"status": "failed"}
         state |= others | {"updated_at": utc_text(now())}
         with open(self._state_path(), "w", encoding="utf-8", newline="\n") as file:
             file.write(json.dumps(state, ensure_ascii=False, indent=2) + "\n")

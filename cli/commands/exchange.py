@@ -136,7 +136,8 @@ def _send(run: Run, endpoint: str, *, follow: bool, with_texts: bool) -> None:
             while _version_of(run) == version:
                 time.sleep(LOOK_SECONDS)
     if left:
-        say(f"{plural(left, 'span')} of {run.run_id} not sent: open until a session, a phase or the run has ended")
+        why = "open, or of a session that may go on until the run is over"
+        say(f"{plural(left, 'span')} of {run.run_id} not sent: {why}")
 
 
 def _read_trace(run: Run, *, with_texts: bool) -> Trace:

@@ -13,10 +13,10 @@ from faber_ledger.cli.ui.output import json_option, show, warn_of
 from faber_ledger.cli.ui.which_run import choose_run, run_option, warn_if_kept
 from faber_ledger.context.notes import MAX_LETTERS, note_recorded
 from faber_ledger.ledger.clock import now
-from faber_ledger.projections.fold import current_session, open_sessions
+from faber_ledger.projections.fold import current_session, entry_of, open_sessions
 from faber_ledger.recording.left_facts import record_or_leave
 from faber_ledger.recording.secrets.mask import mask_text
-from faber_ledger.recording.sessions import View, client_of
+from faber_ledger.recording.sessions import View, client_of, session_of
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.progress import snapshot
 from faber_ledger.runs.run import find_root
@@ -72,8 +72,16 @@ def note(words: tuple[str, ...], kind: Kind, from_stdin: bool, run: str | None, 
 
 
 def _own_session(view: View, writer: str) -> str | None:
-    """Return the newest open session that this clone, or an older tool, has started; None if only others did."""
-    current = current_session(view.blocks)
+    """Return the caller's session, also if another client's start has ended it, or the newest open one of this clone.
+
+    None if only other clones have one. An older tool may have started it.
+    """
+    client, current = client_of(os.environ), current_session(view.blocks)
+    for mine in view.log.starts_of(client)[:1]:
+        name = session_of(mine) or ""
+        entry = entry_of(view.blocks, name) or {}
+        if mine["writer"] == writer and entry.get("end_reason") in (None, "abandoned"):
+            return name
     for name in reversed(open_sessions(view.blocks)):
         start = view.log.start_of(name)
         if name == current if start is None else start["writer"] == writer:

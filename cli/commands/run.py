@@ -59,21 +59,22 @@ def run_list(limit: int | None, at_remote: bool, as_json: bool, **wanted: Any) -
 
     A run waits (for an approval, an answer, or feedback), has failed, is stale, open or done; an open session of this
     clone is working or idle while its client lives. `age` is the time since the run was heard of. `~` marks a run whose
-    files this work tree does not have. With --mine the last lines sum up by week what this clone's own sessions on
-    these runs cost, and how long they were at work.
+    files this work tree does not have. With --mine the last lines sum up by week what this clone's own sessions
+    cost, also on runs that went on elsewhere, and how long they were at work.
 
     \b
     Example: faber-ledger run list --status in_progress --limit 10
     Exit codes: 0 done; 1 no refs are exchanged here; 2 wrong usage; 13 the remote does not answer.
     """
     root, filters = find_root(os.getcwd()), Filters(**wanted)
-    rows = list_by_need(_list_at_remote(root, filters) if at_remote else list_runs(root, filters))
+    met: list[dict[str, Any]] = []
+    rows = list_by_need(_list_at_remote(root, filters) if at_remote else list_runs(root, filters, meet=met.append))
     left_out = len(rows[limit:]) if limit is not None else 0
     rows = rows[:limit]
     remote = attention_table(rows) if rows else ["no run matches at the remote"]
     lines = [*(remote if at_remote else _table(rows, is_filtered=filters != Filters()))]
     if filters.mine:
-        lines += week_lines([row["own_weeks"] for row in rows if "own_weeks" in row])
+        lines += week_lines([row["own_weeks"] for row in met])
     if left_out:
         lines.append(f"{plural(left_out, 'more run')} not shown")
     if not at_remote and any([not row["in_work_tree"] and not row["active"] for row in rows]):

@@ -5,6 +5,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from faber_ledger.cli.doctor.patient import Finding, Patient
@@ -19,6 +20,7 @@ from faber_ledger.hooks.agents import SET_UPS
 from faber_ledger.hooks.client_settings import HOOK_PROGRAM, SCOPES
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.disk import FileRefused, read_text
+from faber_ledger.postgres.address import missing_extra
 from faber_ledger.recording.call import HOOKS
 from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.recording.incoming import NO_SESSION
@@ -89,8 +91,13 @@ def check_installed(patient: Patient) -> Iterator[Finding]:
     if len(left) == len(HOOKS) and plugins:
         idle, do = describe_idle(patient.root, plugins[0])
         what, hint = f"{idle}, and the settings have no hooks", f"{do}; or, to have hooks in the settings, {hint}"
-    is_used = plugins or len(left) < len(HOOKS) or not (list_agents(patient.root) or has_server(patient.root))
-    what += ": what the client does is not recorded"
+    has_ours = has_server(patient.root)
+    is_used = plugins or len(left) < len(HOOKS) or not (list_agents(patient.root) or has_ours)
+    if has_ours and find_spec("mcp") is None:
+        lacking = missing_extra("the MCP server, which an agent's file names,", "mcp")
+        yield Finding("warning", lacking.message, lacking.hint or "")
+    lost = "only what goes through the MCP server is" if has_ours else "what the client does is not"
+    what += f": {lost} recorded"
     yield Finding("warning", what, hint) if is_used else Finding("note", what, f"if you use it here, {hint}")
 
 

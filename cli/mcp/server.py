@@ -93,6 +93,7 @@ class Tools:
     def _begin(self, client: Client, words: list[str], *run: str, yes: bool) -> str:
         """Run a command that makes a run active, and return what it prints."""
         answer = self._run(client, ["run", *words, *(["--yes"] if yes else []), *run], self.session.note_use)
+        self.session.note_opened()
         return answer.replace("run `faber-ledger session-load`", "call `context`")
 
     def _run(self, client: Client, words: list[str], prepare: Callable[[], None] = lambda: None) -> str:
@@ -127,20 +128,9 @@ class Tools:
         return printed.getvalue()
 
 
-# How an error names what an agent does by a tool.
-TOOL_WORDS = {
-    "`faber-ledger run start --work-id ID`": "`run_start`",
-    "`faber-ledger run resume RUN`": "`run_resume`",
-    "--yes": "`yes: true`",
-    "--work-id": "`work_id`",
-    "--run-id": "`run`",
-}
-SHELL_WORDS = re.compile("|".join(rf"(?<![\w-]){re.escape(words)}(?![\w-])" for words in TOOL_WORDS))
-
-
 def use_tool_words(text: str) -> str:
-    """Return an error of a command with the tools' words for what its reader does next."""
-    return SHELL_WORDS.sub(lambda found: TOOL_WORDS[found[0]], text)
+    """Return an error of a command with what answers its question by a tool, in place of the option."""
+    return re.sub(r"(?<![\w-])--yes(?![\w-])", "`yes: true`", text)
 
 
 def last_word(run: str | None) -> list[str]:

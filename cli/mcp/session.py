@@ -78,6 +78,11 @@ class AgentSession:
         """Note that this process's own client is about to have a session, which it ends."""
         self._is_used |= os.environ["CLAUDE_CODE_SESSION_ID"] == self._own
 
+    def note_opened(self) -> None:
+        """Note that this process's own client has a session on the active run."""
+        run_id = active_run(find_root(os.getcwd())).run_id
+        self._opened |= set() if run_id is None else {run_id}
+
     def give_packet(self) -> str:
         """Return the packet of the active run, and open a session with it; one that is open gets it again.
 

@@ -48,7 +48,7 @@ class Sender:
         self._address, self._repository, self._session = address_of(endpoint), repository, _Session()
         self._exporter = OTLPSpanExporter(self._address, session=self._session)
         if complaints.count:
-            message = "a variable of OpenTelemetry's has another form than it wants"
+            message = "a variable of OpenTelemetry's, OTEL_EXPORTER_OTLP_…, has another form than it wants"
             raise UsageFailed(message, hint="OTEL_EXPORTER_OTLP_HEADERS is NAME=VALUE,NAME=VALUE")
 
     def send(self, trace: Trace) -> None:

@@ -94,4 +94,4 @@ def week_lines(runs: Iterable[dict[str, dict[str, Any]]]) -> Iterator[str]:
         used = Used(*[sum([week[name] for week in found]) for name in Used._fields])
         costs = [week["cost"] for week in found]
         money = "" if None in costs else f", {sum(costs):,.2f} by your prices"
-        yield f"week of {monday} on these runs: {_words_of(used)}, {duration(used.active_seconds)} at work{money}"
+        yield f"week of {monday}: {_words_of(used)}, {duration(used.active_seconds)} at work{money}"

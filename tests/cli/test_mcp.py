@@ -260,6 +260,10 @@ def test_two_servers_of_one_agent_open_a_session_each(project: Project, server: 
     server.call("note", text="of the first again")
     server.process.communicate(timeout=30)
     assert [one["end_reason"] for one in sessions(project)] == ["normal", "normal"]
+    first, second = [one["session_id"] for one in sessions(project)]
+    notes = {note["text"]: note["session_id"] for note in project.of_type("note_recorded")}
+    assert notes.pop("no cache: one query is enough") == second
+    assert {*notes.values()} == {first}
 
 
 def test_words_of_a_target_are_not_the_commands(project: Project) -> None:

@@ -86,6 +86,17 @@ def test_time_at_work_and_weeks_are_shown_for_oneself_alone(project: Project) ->
     assert (week["turns"], week["active_seconds"]) == (10, 3700)
 
 
+def test_a_week_has_what_a_run_cost_that_went_on_elsewhere(project: Project, tmp_path: Path) -> None:
+    record(project, used(begin(project), "build", 1000, 0, 0, 10, 3700))
+    project.commit()
+    other = project.clone(tmp_path / "other", "desktop")
+    assert other.deliver("SessionStart.startup.print", client="another").packet is not None
+    assert project.faber("import", str(project.write("events.jsonl", other.said("export")))).returncode == 0
+    none, week = project.said("run", "list", "--mine").splitlines()
+    assert none == "no run matches"
+    assert week.endswith(": 1k (0 cached, 0 out) in 10 responses, 1 hour 1 minute at work")
+
+
 def test_money_comes_from_the_users_own_prices(project: Project) -> None:
     """The longest name that a model's name begins with has its price; without one the model is named."""
     session = begin(project)
