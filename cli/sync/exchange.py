@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, Literal, NamedTuple
 
 from faber_ledger.cli.sync.intake import Progress, Taken, take_new
-from faber_ledger.cli.sync.versions import Warn, time_of
+from faber_ledger.cli.sync.versions import Warn, check_state, time_of
 from faber_ledger.cli.ui.progress import progress_bars
 from faber_ledger.cli.ui.server import pick_server_run, server_address
 from faber_ledger.cli.ui.words import events_shown
@@ -53,7 +53,7 @@ from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.projecting import STATE_DEFAULTS
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.settings import project_id, read_user_config
-from faber_ledger.runs.state_file import read_state
+from faber_ledger.runs.state_file import parse_state, read_state
 from faber_ledger.runs.synced import SyncNote, known_project, note_project
 
 Row = tuple[Any, ...]
@@ -265,6 +265,7 @@ def _check_folder(run: Run) -> None:
 
 Moved = Literal["fetched", "pushed", "left out"]
 LEFT_OUT: Final = "left out"
+NO_TIME = "its updated_at is not a time with a zone"
 
 
 def exchange_state(
@@ -290,6 +291,16 @@ def _fetch_state(remote: ServerProject, run: Run, note: SyncNote, warn: Warn) ->
     content = fetch_state(remote.server, remote.project, run.run_id)
     if content is None:
         return False
+    try:
+        state = check_state(run, parse_state(run, content.encode("utf-8", "backslashreplace")).value)
+        if state.get("updated_at") is not None and not time_of(state):
+            raise LedgerError(NO_TIME)
+    except LedgerError as error:  # a member may put any text there: that is no failure of this exchange
+        there = describe_state(remote.server, remote.project, run.run_id)
+        who = f" of {escape(there.pushed_by)}" if there is not None else ""
+        why = getattr(error, "reason", error.message)
+        warn(f"{run.run_id}: the server's state.json{who} is left out: {why}")
+        return False
     is_new = write_missing_state(run, content, warn)
     _note_state(note, _digest_of(content))
     return is_new
@@ -308,7 +319,7 @@ def _push_state(remote: ServerProject, run: Run, note: SyncNote, refused: set[st
     if not is_there:
         if there is not None and (digest == note.state or at < there.at):
             if not at and digest != note.state:
-                raise LedgerError("its updated_at is not a time with a zone")
+                raise LedgerError(NO_TIME)
             return False
         with read_log(run) as log:
             known = [name for (name,) in log.connection.execute("SELECT id FROM event WHERE type = 'event_redacted'")]

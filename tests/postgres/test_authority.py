@@ -240,6 +240,19 @@ def test_a_state_comes_from_the_logins_own_clone_with_its_events(two: Two) -> No
             assert connection.execute(f"SELECT {take}".encode(), asked).fetchone() == (is_taken,)
 
 
+@pytest.mark.parametrize("content", ["hello", "[1]", '{"updated_at": {"z": 1}}', '{"status": "odd"}', "[" * 9000])
+def test_a_state_that_no_clone_takes_fails_no_exchange(two: Two, content: str) -> None:
+    two.fresh.state_path.unlink(missing_ok=True)
+    if content.startswith("{"):
+        content = json.dumps({**two.of_ann.state, **json.loads(content)})
+    with two.team.database.connect() as connection:
+        connection.execute("UPDATE faber_ledger.state SET content = %s, pushed_by = %s", [content, two.ben.role])
+    for _ in range(2):
+        done = two.run(two.fresh, two.ann, "sync", RUN, "--fetch")
+        assert (done.returncode, two.fresh.state_path.exists()) == (0, False), done.stderr
+        assert f"{RUN}: the server's state.json of {two.ben.role} is left out: " in done.stderr
+
+
 def test_a_members_redaction_removes_no_colleagues_state(two: Two) -> None:
     assert two.of_ben.faber("note", "add", "of ben").returncode == 0
     assert two.as_ben("sync").returncode == 0
