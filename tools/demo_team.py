@@ -120,8 +120,11 @@ def tell_story(folder: str, server: PostgresServer) -> None:
     desktop.work("build", "evaluate", "release", current_phase="release", status="completed")
     desktop.deliver("exit")
     desktop.run("faber-ledger", "sync", shown=slice(1))
-    reasons = [session["end_reason"] for session in desktop.state()["sessions"]["session_history"]]
+    history = desktop.state()["sessions"]["session_history"]
+    reasons = [session["end_reason"] for session in history]
     check(reasons == ["compaction", "abandoned", "normal"], f"the sessions ended as {reasons}")
+    completed = history[-1]["phases_completed"]
+    check(completed == list(desktop.state()["phases"]), f"the last session completed {completed}")
 
     tell("\n7. The laptop comes back, with what it had not sent: nothing is lost, and nothing is doubled")
     os.rename(away, laptop.directory)

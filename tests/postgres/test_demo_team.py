@@ -47,7 +47,6 @@ def test_the_team_demo_shows_fleet_search_and_resume_and_leaves_nothing(place: P
         "desktop $ faber-ledger fleet",
         "Prices are kept in cents, never in floating point",
         "✓ Workflow resumed: shop-258-",
-        "has ended (normal); completed: frame, architect, build, evaluate, release",
         "byte for byte",
     ):
         assert shown in said
