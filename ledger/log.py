@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     Checkpoint = tuple[int, str, str]  # projector, heads and digest of the blocks, in hex
 
 
+MOST_PARENTS = 1_000  # of an event: the server refuses one with more than 16,384
 LONG = 65_536  # characters of a payload: no note and no summary that this program records has more
 CLIENT_EVENTS = 256  # newest events in which a client's are looked for
 COMPACTIONS, NOTES = 64, 100  # that are read: a session's start must not read more the longer a run gets
@@ -116,16 +117,16 @@ class Log:
         self.connection.execute(f"PRAGMA user_version = {file.FORMAT}")
 
     def append(self, drafts: Iterable[Draft], *, at: float, writer: str) -> list[Recorded]:
-        """Append facts in the open transaction, each with the heads before it as parents.
+        """Append facts in the open transaction, each with the newest `MOST_PARENTS` heads before it as parents.
 
         `at` is in seconds since 1970.
         """
         recorded = []
         heads = self.heads()
         for draft in drafts:
-            row = make_row(draft, encoding.clean(draft["event"]), heads, at, writer)
+            row = make_row(draft, encoding.clean(draft["event"]), heads[-MOST_PARENTS:], at, writer)
             self.connection.execute(INSERT, row)
-            heads = [(row[SEQ], row[HASH])]
+            heads = [*heads[:-MOST_PARENTS], (row[SEQ], row[HASH])]
             recorded.append(encoding.recorded_of(row, loads(row[PAYLOAD])))
         self.set_heads(heads)
         return recorded

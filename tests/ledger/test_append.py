@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.sample_log import START, WRITER, append_sample, every_type
+from support.forged_events import forged_row
+from support.sample_log import START, WRITER, append_sample, drafts, every_type
 
 from faber_ledger.ledger import file
+from faber_ledger.ledger.encoding import HASH, INSERT, SEQ
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, Locked
 from faber_ledger.ledger.file import MAX_PAYLOAD_BYTES
-from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.log import MOST_PARENTS, Log
 from faber_ledger.ledger.union import write_union
 from faber_ledger.ledger.verify import find_problems
 
@@ -107,3 +109,17 @@ def test_no_event_is_larger_than_readers_accept(ledger: Path) -> None:
     note: Any = {**every_type()[4], "error": "x" * MAX_PAYLOAD_BYTES}
     with Log.open(str(ledger)) as log, pytest.raises(LedgerError, match="larger than 8 MB"):
         log.append([{"event": note}], at=START, writer=WRITER)
+
+
+def test_an_event_after_many_heads_names_the_newest_and_the_rest_stay_heads(ledger: Path) -> None:
+    count = MOST_PARENTS + 3
+    forged = [forged_row(ledger, id=f"01KE00000000000000001{number:05}") for number in range(count)]
+    with Log.open(str(ledger)) as log:
+        log.connection.executemany(INSERT, forged)
+        log.set_heads([(row[SEQ], row[HASH]) for row in forged])
+        log.append(drafts()[-1:], at=START, writer=WRITER)
+        log.commit()
+        assert len(log.heads()) == count - MOST_PARENTS + 1
+        (parents,) = log.connection.execute("SELECT parents FROM event ORDER BY seq DESC").fetchone()
+        assert len(parents) == 32 * MOST_PARENTS
+    assert list(find_problems(str(ledger))) == []

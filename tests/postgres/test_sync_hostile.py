@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from support.project import RUN
+from support.server_rows import put
 from support.team_server import FORGED, Team, fresh, start_of, with_hash
 
-from faber_ledger.ledger.encoding import canonical
+from faber_ledger.ledger.encoding import COLUMNS, canonical
+from faber_ledger.postgres.ask import LONGEST
 from faber_ledger.runs.run import is_run_id, is_taken
 
 if TYPE_CHECKING:
@@ -97,6 +100,23 @@ def test_an_event_whose_parent_arrives_later_comes_in_then(team: Team) -> None:
     team.put(parent)
     assert team.synced(second)["fetched"] == 2
     assert CHILD.encode() in team.export(second)
+
+
+@pytest.mark.long
+def test_any_number_of_events_beside_each_other_does_not_end_a_run(team: Team) -> None:
+    first, second, _ = team.clones
+    team.synced(first)
+    row, count = team.forged(first), LONGEST["parents"] // 32 + 1
+    with team.database.connect(team.login) as connection:
+        for number in range(count):
+            beside = with_hash({**row, "id": f"01KE00000000000000001{number:05}"})
+            put(connection, team.project, tuple(beside[name] for name in COLUMNS))
+    for clone in (first, second):
+        assert team.sync(clone, RUN).returncode == 0
+        assert clone.faber("note", "add", "It goes on").returncode == 0
+        assert team.sync(clone, RUN).returncode == 0
+        assert clone.faber("verify", RUN).returncode == 0
+    assert first.faber("log", "--json").stdout.count("It goes on") == 1
 
 
 def test_a_run_that_no_event_starts_makes_no_folder(team: Team) -> None:
