@@ -91,6 +91,7 @@ class Desk:
     def finish(self, run: str, by: str) -> None:
         """Complete a run: with `run finish`, or as FABER does."""
         self.machine.at_work = None if self.machine.at_work == run else self.machine.at_work
+        self.team.finished.add(run)
         phases = {name: {"status": "completed"} for name in PHASES}
         if by == "command":
             self.change_run(run, phases=phases, current_phase="release")

@@ -64,6 +64,7 @@ OF_REFS = {
     ],
     "**files of ours in pull requests**": ["files of ours in pull requests"],
     "**hooks that changed `git status`**": ["difference: status changed"],
+    "deliveries on a run that had ended on another machine, which this clone had not fetched yet": ["ended elsewhere"],
 }
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from support.digests import keyed_digest
 
-from team.machine import BEGIN, Answer, Clock, Machine
+from team.machine import BEGIN, Answer, Clock, Machine, states_in
 from team.remote import wait_for_senders
 from team.site import Site
 
@@ -62,6 +62,7 @@ class Team:
         self.seen: dict[str, dict[str, str | None]] = {}  # each run's events that were recorded: id and digest
         self.ended: dict[str, set[str]] = {}  # each run's ends of clients that were recorded: their digests
         self.unseen: set[str | None] = set()  # runs that a tool started, and whose branch was left before any hook
+        self.finished: set[str] = set()
         self.names = 0
         self.site = Site(folder / "site", self.clock)
         self.machines: dict[str, Machine] = {}
@@ -198,6 +199,9 @@ class Team:
     def _judge(self, client: Client, what: str, answer: Answer, runs: list[str], printed: str, text: str) -> None:
         report = f"{client.machine.name}/{client.root.name}: {what} of {client.name}, who works on {client.run}"
         errors, is_known = answer.errors.strip()[-600:], client.run not in self.unseen
+        if self.has_refs and client.run is None and self._have_ended_elsewhere(client.root, runs):
+            self.counts["ended elsewhere"] += 1
+            is_known = False
         if answer.code or "Traceback" in answer.errors or "bug in faber-ledger" in answer.errors:
             self.differ("hook failed", f"{report}: exit {answer.code}: {answer.errors[-1500:]}")
         if len(runs) > 1:
@@ -216,6 +220,12 @@ class Team:
                 self.differ("wrong packet", f"{report}: {text[:300]!r}")
         elif client.run is not None and is_known:
             self.differ("no packet", f"{report}: {errors}")
+
+    def _have_ended_elsewhere(self, root: Path, runs: list[str]) -> bool:
+        """Return whether runs have ended on another machine, and this one has not fetched that yet."""
+        states = states_in(root)
+        known = [json.loads(states[run].read_text())["status"] for run in runs if run in states]
+        return bool(runs) and self.finished.issuperset(runs) and "completed" not in known
 
     def _status(self, client: Client) -> str:
         """Return git's status where nothing of a run is in git, so that no hook may change it; else nothing."""
