@@ -258,7 +258,8 @@ class Remote:
 
 def _hint_of(done: subprocess.CompletedProcess[bytes], usual: str) -> str:
     """Return what to do after git has failed: a git that was killed leaves its lock."""
-    return "remove that lock file, if no git is at work" if b".lock': File exists" in done.stderr else usual
+    is_locked = b".lock': File exists" in done.stderr or b"reference already exists" in done.stderr
+    return "remove the `.lock` file of that ref, if no git is at work" if is_locked else usual
 
 
 def write(top: str, versions: list[Version]) -> dict[str, str]:

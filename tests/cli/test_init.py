@@ -339,7 +339,7 @@ def test_a_colleague_who_never_had_the_program_sees_nothing(used: Path, gone: st
     ("content", "message"),
     [
         (b"", "line 1: not valid JSON"),
-        (b'{\n "a": 1,\n}\n', "line 3: not valid JSON"),
+        (b'{\n "a": 1\n "b": 2}\n', "line 3: not valid JSON"),
         (b"[]", "settings.json: it is not a JSON object"),
         (b'{"a": NaN}', "settings.json: NaN is not JSON"),
         (b'{"a": ' + b"[" * 100_000, "nested too deeply"),

@@ -577,6 +577,6 @@ def test_a_lock_that_a_killed_git_left_is_named(one: CarriedClone) -> None:
     lock.touch()
     done = one.call(*one.command("sync"))
     assert done.returncode != 0
-    assert "remove that lock file, if no git is at work" in done.stdout + done.stderr
+    assert "remove the `.lock` file of that ref, if no git is at work" in done.stdout + done.stderr
     lock.unlink()
     one.sync()
