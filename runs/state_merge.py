@@ -139,10 +139,12 @@ def _merge_members(before: Members, mine: Members, other: Members) -> tuple[Memb
     losses: list[Loss] = []
     rest, places = [[_only(side, POSITION, is_in) for side in (before, mine, other)] for is_in in (False, True)]
     merged = _merge(rest[0], rest[1], rest[2], (), losses, takes_theirs=is_theirs_later)
-    if places[0] not in places[1:]:  # both sides have moved: all of it is of one side
+    base, moved = places[0], list[Loss]()
+    if base not in places[1:]:  # both sides have moved: all of it is of one side
         places[0] = {name: {"is": "neither side's"} for name in POSITION}
     is_theirs = _is_place_theirs(merged, mine, other, default=is_theirs_later)
-    merged |= _merge_each(places[0], places[1], places[2], (), losses, takes_theirs=is_theirs)
+    merged |= _merge_each(places[0], places[1], places[2], (), moved, takes_theirs=is_theirs)
+    losses += [loss for loss in moved if loss.other != _as_json(_at(base, loss.key))]
     if UPDATED_AT in mine and UPDATED_AT in other:
         merged = {**merged, UPDATED_AT: (other if is_theirs_later else mine)[UPDATED_AT]}
     return merged, [loss for loss in losses if loss.key.partition(".")[0] not in NAMES and not loss.key.endswith("_at")]
@@ -183,7 +185,7 @@ def _merge(before: Any, mine: Any, other: Any, path: tuple[str, ...], losses: li
         return merged if isinstance(mine, dict) else [*merged.values()]
     value = mine if takes_theirs else other
     used = THEIRS if takes_theirs else OURS
-    losses.append(Loss(_join(path), used, None if value is ABSENT else json.dumps(value, ensure_ascii=False)))
+    losses.append(Loss(_join(path), used, _as_json(value)))
     return other if takes_theirs else mine
 
 
@@ -209,6 +211,10 @@ def _by_name(value: Any) -> Members | None:
     for item in value:
         named |= dict.fromkeys([item[key] for key in ITEM_NAMES if isinstance(item.get(key), str)][:1], item)
     return named if len(named) == len(value) else None
+
+
+def _as_json(value: Any) -> str | None:
+    return None if value is ABSENT else json.dumps(value, ensure_ascii=False)
 
 
 def _is_finished(value: Any) -> bool:
