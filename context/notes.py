@@ -11,7 +11,7 @@ from faber_ledger.ledger.event_types import NOT_CHECKABLE, REDACTED, is_foldable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any, Literal, NotRequired, TypedDict
+    from typing import Any, Literal, NotRequired, TypedDict, TypeVar
 
     from faber_ledger.ledger.events import NoteRecorded, Recorded
     from faber_ledger.ledger.log import Log
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     class Note(TypedDict):
         """A note as it was recorded; `at` is ISO 8601 in UTC, `event_id` can be given to `show`.
 
-        `redacted` is there, and true, if its payload is gone, and a redaction alone says what it said.
+        `redacted` is there, and true, if its payload is gone, and a redaction alone says what it said. One that another
+        clone recorded may say `where`: the machine.
         """
 
         seq: int
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         phase: str | None
         step: str | None
         redacted: NotRequired[bool]
+        where: NotRequired[str]
 
     class Remembered(TypedDict):
         """A note or a summary of an earlier session, with its phase and step; a note also with its time.
@@ -48,6 +50,8 @@ if TYPE_CHECKING:
         event_id: NotRequired[str]
         path: NotRequired[str]
         where: NotRequired[str]
+
+    Said = TypeVar("Said", Note, Remembered)
 
 
 MAX_LETTERS = 8_000  # of a note
@@ -141,7 +145,7 @@ def newest_notes(log: Log, writer: str) -> list[Remembered]:
             "kind": note["kind"],
             "event_id": note["event_id"],
         }
-        remembered.append(_with_machine(one, log, recorded, writer))
+        remembered.append(with_machine(one, log, recorded, writer))
     if len(found) > len(kept):
         more = "`faber-ledger log --type note_recorded` lists them, and `faber-ledger show EVENT` shows one whole"
         others = f"… and {len(found) - len(kept)} more: {more}"
@@ -149,11 +153,11 @@ def newest_notes(log: Log, writer: str) -> list[Remembered]:
     return remembered
 
 
-def _with_machine(text: Remembered, log: Log, recorded: Recorded, writer: str) -> Remembered:
+def with_machine(text: Said, log: Log, recorded: Recorded, writer: str | None) -> Said:
     """Return a text with the machine of the clone that recorded it, if that is another one."""
-    if recorded["writer"] == writer:
-        return text
-    return {**text, "where": log.machine_of(recorded["writer"]) or ANOTHER}
+    if recorded["writer"] != writer:
+        text["where"] = log.machine_of(recorded["writer"]) or ANOTHER
+    return text
 
 
 def render_notes(notes: list[Remembered], room: int) -> tuple[str, list[Remembered]]:
@@ -237,7 +241,7 @@ def summary_for(log: Log, client: str | None, source: str, keeper: Run | None, w
     if source == "fork":
         return None
     found = next(summaries_of(log, keeper, not_by=client, before=first), None)
-    return _with_machine(found[1], log, found[0], writer) if found else None
+    return with_machine(found[1], log, found[0], writer) if found else None
 
 
 def summaries_of(

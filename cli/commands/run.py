@@ -27,6 +27,7 @@ from faber_ledger.recording.start import complete_record
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.carry import start_sending
 from faber_ledger.runs.clone import known_writer, lock_run
+from faber_ledger.runs.copies import runs_in_other_work_trees
 from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.kept_summaries import summary_paths
 from faber_ledger.runs.layouts import find_run
@@ -77,9 +78,18 @@ def run_list(limit: int | None, at_remote: bool, as_json: bool, **wanted: Any) -
         lines += week_lines([row["own_weeks"] for row in met])
     if left_out:
         lines.append(f"{plural(left_out, 'more run')} not shown")
-    if not at_remote and any([not row["in_work_tree"] and not row["active"] for row in rows]):
-        lines.append(KEPT)
+    if not at_remote:
+        missing = [row["run_id"] for row in rows if not row["in_work_tree"] and not row["active"]]
+        lines += _lines_about_files([find_run(root, run_id) for run_id in missing])
     show(rows, lines, as_json=as_json)
+
+
+def _lines_about_files(runs: list[Run]) -> Iterator[str]:
+    """Yield in which work tree each of the runs is that this one lacks, and how the others come here."""
+    there = {run.run_id: [os.path.relpath(one.root, run.root) for one in runs_in_other_work_trees(run)] for run in runs}
+    yield from [f"~ {run_id} is in {', '.join(trees)}" for run_id, trees in there.items() if trees]
+    if not all(there.values()):
+        yield KEPT
 
 
 def _list_at_remote(root: str, filters: Filters) -> list[dict[str, Any]]:

@@ -28,6 +28,7 @@ from faber_ledger.cli.worktrees.other_run import (
 )
 from faber_ledger.cli.worktrees.survey import update_registry
 from faber_ledger.context.branch import describe_way_to
+from faber_ledger.context.position import say_what_stops
 from faber_ledger.context.workflow import load_workflow
 from faber_ledger.files.text import quote_word, quoted
 from faber_ledger.hooks.client_plugins import list_unanswered
@@ -301,7 +302,8 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
     else:
         update_registry(root, at=at, warn=say)
         lines = [f"✓ Workflow resumed: {resumed.run_id}"]
-    lines += [f"  {line}" for line in [*position_lines(state), *_lines_about_branch(root, state)]]
+    stops = say_what_stops(resumed, state) if point is not None else []
+    lines += [f"  {line}" for line in [*position_lines(state), *stops, *_lines_about_branch(root, state)]]
     lines += [NOT_LOADED] if is_new else []
     data = {"run_id": resumed.run_id, "status": status, "resume_point": point, "warnings": warnings}
     show(data, lines, as_json=as_json)

@@ -29,7 +29,7 @@ from faber_ledger.ledger.foreign import missing_in_file
 from faber_ledger.ledger.queries import Summary, summarize
 from faber_ledger.projections.difference import differing_blocks
 from faber_ledger.projections.fold import artifacts_in_context, blocks_of, entry_of, fold, newest_open, session_history
-from faber_ledger.projections.history import Agents, agent_shown
+from faber_ledger.projections.history import Agents, agent_shown, summarize_sessions
 from faber_ledger.projections.usage import Usage
 from faber_ledger.recording import sessions
 from faber_ledger.recording.inbox import list_waiting
@@ -325,10 +325,13 @@ def _session_text(run: Run, state: dict[str, Any], blocks: Blocks, *, has_log: b
         start = log.start_of(current) if log is not None else None
     agent, version = Agents([start] if start is not None else []).find(current)
     machine += f" ({agent_shown(agent, version)})" if (agent, version) not in ((None, None), (CLIENT, None)) else ""
+    others = [one for one in summarize_sessions(blocks) if not one["ended_at"] and one["session_id"] != current]
+    named = [f"{one['session_id']} on {one['hostname'] or 'an unknown machine'}" for one in others]
+    all_open = f"{count} in all{'; also open: ' if named else ''}{', '.join(named)}"
     if not is_here:
-        return f"{current}, open on {machine} since {since} ({count} in all)"
+        return f"{current}, open on {machine} since {since} ({all_open})"
     hint = f"; `faber-ledger session-save --run-id {run.run_id}` ends it" if is_finished else ""
-    return f"{current}, open since {since} on {machine} ({count} in all){_last_heard(run, start)}{hint}"
+    return f"{current}, open since {since} on {machine} ({all_open}){_last_heard(run, start)}{hint}"
 
 
 def _last_heard(run: Run, start: Recorded | None) -> str:

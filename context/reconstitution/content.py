@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from faber_ledger.context.elsewhere import Elsewhere
-from faber_ledger.context.notes import is_gone, note_of, summaries_of, words_of_note
+from faber_ledger.context.notes import is_gone, note_of, summaries_of, with_machine, words_of_note
 from faber_ledger.context.packet import describe_break, start_before
 from faber_ledger.context.reconstitution.faber_files import DECISION_TYPES, Compacted, LedgerFacts, words_of_event
 from faber_ledger.context.reconstitution.journal import list_in_line, text_or_na
@@ -28,6 +28,7 @@ from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.projections.fold import fold, session_history
 from faber_ledger.projections.history import ABANDONED, SessionSummary, machines_of, summarize_sessions
 from faber_ledger.runs import progress
+from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.progress import text_of, text_of_value
 from faber_ledger.runs.run import Run, is_name
@@ -37,6 +38,7 @@ from faber_ledger.runs.settings import Settings
 if TYPE_CHECKING:
     from faber_ledger.context.notes import Note
     from faber_ledger.context.position import Position
+    from faber_ledger.ledger.log import Log
     from faber_ledger.projections.fold import Blocks
 
 
@@ -209,8 +211,9 @@ def _notes(sources: Sources) -> Iterator[str]:
 
 
 def _note_block(note: Note) -> str:
-    place = _place(note)
-    return _block(f"[{note['at']}] {note['kind']}{f' at {place}' if place else ''}:", words_of_note(note))
+    place, where = _place(note), note.get("where")
+    label = f"{note['kind']}{f' at {place}' if place else ''}{f', from {where}' if where else ''}"
+    return _block(f"[{note['at']}] {label}:", words_of_note(note))
 
 
 def _summaries(sources: Sources) -> Iterator[str]:
@@ -370,7 +373,7 @@ def read_known(run: Run, elsewhere: Elsewhere | None, client: str | None, warn: 
                 "ended": [session["session_id"] for session in sessions if session["ended_at"]],
                 "starts": _read_starts(run, blocks),
                 "sessions": sessions,
-                "notes": _read_notes(run),
+                "notes": _read_notes(run, log),
                 "summaries": [
                     {
                         "event_id": recorded["id"],
@@ -400,8 +403,9 @@ def _read_starts(run: Run, blocks: Blocks) -> list[Start]:
     return [(commit, branches.get(session)) for commit, session in starts if commit and COMMIT.fullmatch(commit)]
 
 
-def _read_notes(run: Run) -> list[Note]:
+def _read_notes(run: Run, log: Log) -> list[Note]:
     """Return all notes of a run that were not redacted, newest first."""
     found = find_events(partial(read_log, run), EventQuery(types=("note_recorded",)), newest_first=True)
-    notes = [note_of(one) for one in found if is_foldable(one) and not is_gone(one)]
+    writer = known_writer(run.root)
+    notes = [with_machine(note_of(one), log, one, writer) for one in found if is_foldable(one) and not is_gone(one)]
     return sorted(notes, key=lambda note: note["at"], reverse=True)

@@ -118,6 +118,12 @@ def test_the_active_run_is_resumed_without_a_warning(project: Project) -> None:
     assert "  Phase: frame\n" in done.stdout
 
 
+def test_resuming_a_run_that_waits_says_for_what(project: Project) -> None:
+    run_id = project.start_run("258")
+    set_status(project, run_id, 'awaiting_feedback", "feedback_request": {"prompt": "60 or 600?"}, "was": "')
+    assert "  Question to the user: 60 or 600?\n" in project.faber("run", "resume", run_id).stdout
+
+
 def test_resume_without_a_run_names_the_active_one(project: Project) -> None:
     run_id = project.start_run("258")
     done = project.faber("run", "resume")

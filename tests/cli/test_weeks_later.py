@@ -93,7 +93,12 @@ BY_ITEM = ("reconstitute", "--work-id", "258")
         pytest.param((*BY_ITEM, "--only", "branch"), [f"Pull request: {PULL}\n"], id="which pull request"),
         pytest.param(
             (*BY_ITEM, "--only", "decisions"),
-            ["drop the cache", "approval_granted at release", "One table of lists", "SQLite, not files"],
+            [
+                "decision at build, from laptop: drop the cache",
+                "approval_granted at release",
+                "One table of lists",
+                "SQLite, not files",
+            ],
             id="what was decided",
         ),
         pytest.param((*BY_ITEM, "--only", "position"), ["Status: completed", "- Finished: 20"], id="when"),
@@ -102,7 +107,11 @@ BY_ITEM = ("reconstitute", "--work-id", "258")
             ["session on laptop, ended", "session on tower, ended", "The clocks of laptops differ"],
             id="on which machines",
         ),
-        pytest.param((*BY_ITEM, "--only", "notes"), ["note at build: later: paging of long lists"], id="what is left"),
+        pytest.param(
+            (*BY_ITEM, "--only", "notes"),
+            ["note at build, from laptop: later: paging of long lists"],
+            id="what is left",
+        ),
     ],
 )
 def test_each_question_is_answered_by_one_command(

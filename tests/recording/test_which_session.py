@@ -260,3 +260,19 @@ def test_an_end_is_proposed_only_in_the_clone_that_has_the_session(project: Proj
         assert "session-save" not in status
     project.deliver(END, **me())
     assert "Session: none open" in project.faber("status", project.run_id).stdout
+
+
+def test_status_names_every_open_session(project: Project, tmp_path: Path) -> None:
+    """Two clones that start without each other's events have a session each."""
+    project.commit("The run")
+    clone = project.clone(tmp_path / "theirs", "desktop")
+    for one in (project, clone):
+        one.deliver(STARTUP, **me(client=one.hostname))
+    mine, theirs = project.history[-1]["session_id"], clone.history[-1]["session_id"]
+    for one, other in ((project, clone), (clone, project)):
+        events = one.faber("export", "-o", str(tmp_path / f"{one.hostname}.jsonl"))
+        assert other.faber("import", str(tmp_path / f"{one.hostname}.jsonl")).returncode == 0, events.stderr
+    for one in (project, clone):
+        said = one.faber("status").stdout
+        assert f"Session: {theirs}, " in said
+        assert f"; also open: {mine} on dev-machine-1)" in said

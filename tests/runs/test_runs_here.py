@@ -105,3 +105,4 @@ def test_a_run_that_another_work_tree_has_is_listed_and_read_too(project: Projec
     assert {row["in_work_tree"] for row in listed(project).values()} == {False}
     assert {row["in_work_tree"] for row in listed(there).values()} == {True}
     assert OTHER in project.said("status", "other")
+    assert project.said("run", "list").splitlines()[-2:] == [f"~ {run} is in ../there" for run in (OTHER, RUN)]
