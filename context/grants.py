@@ -22,7 +22,7 @@ MAX_SAID, MAX_NAME = 120, 80
 def describe_grant(run: Run, phase: str | None) -> str:
     """Return what the newest event says of a phase's approval, and to confirm it; empty if there is none.
 
-    Anybody's commit can bring such a file: it is no approval.
+    Anybody's commit can add such a file, so it does not count as an approval.
     """
     folder = os.path.join(run.own_directory, EVENTS)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,7 +63,7 @@ because exit code 2 would stop a compaction. In the texts below a number alone h
 def reference() -> str:
     """Return the page."""
     shared = _shared()
-    options = [f"| `{names}` | {text} |" for names, text in sorted(shared)]
+    options = ["| `{}` | {} |".format(*[word.replace("|", "\\|") for word in one]) for one in sorted(shared)]
     return "\n".join([HEAD, "", *_overview(), "", CODES, *_codes(), "", SHARED, *options, *_sections(shared)]) + "\n"
 
 
@@ -120,7 +121,7 @@ def _kinds(kind: type[errors.LedgerError]) -> Iterator[type[errors.LedgerError]]
 
 
 def _shared() -> set[tuple[str, str]]:
-    """Return the options that several commands have with the same text."""
+    """Return the options that several commands have with the same text; two if no other has another text for it."""
     records = [
         record
         for path, command, context in commands()
@@ -128,7 +129,8 @@ def _shared() -> set[tuple[str, str]]:
         for option in command.params
         if isinstance(option, click.Option) and (record := option.get_help_record(context))
     ]
-    return {record for record in records if records.count(record) >= SEVERAL}
+    texts = Counter([names for names, _ in set(records)])
+    return {one for one in records if records.count(one) >= (2 if texts[one[0]] == 1 else SEVERAL)}
 
 
 def _sections(shared: set[tuple[str, str]]) -> Iterator[str]:

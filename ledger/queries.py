@@ -219,7 +219,7 @@ def summarize(log: Log) -> Summary:
 
 
 def _last_event(connection: Connection) -> Recorded | None:
-    """Return the last event by time; one of a clock that is ahead only where there is no other."""
+    """Return the last event by time; an event from a clock that was ahead counts only if there is no other."""
     for end in (event_id(min(now() + AHEAD_SECONDS, LATEST_ID), bytes(10)), AFTER_ALL_IDS):
         found = connection.execute(f"{READ} WHERE id < ? ORDER BY id DESC LIMIT 1", (end,)).fetchone()
         if found is not None:

@@ -26,7 +26,7 @@ class Address:
         self.parameters = dict(parameters)
 
     def __str__(self) -> str:
-        """Return the URL without passwords and options, as one line in which no character hides."""
+        """Return the URL without passwords and options, as one line with control characters escaped."""
         given = self.parameters
         user = f"{quote(given['user'], '')}@" if "user" in given else ""
         hosts, database = given.get("host", given.get("hostaddr", "")), quote(given.get("dbname", ""), "")
@@ -37,7 +37,7 @@ class Address:
 
     @property
     def with_options(self) -> str:
-        """The URL with its options that are no secrets, as the TLS ones."""
+        """The URL with its options, such as TLS, but without secrets."""
         shown = ("user", "host", "hostaddr", "port", "dbname", *SECRETS)
         options = {name: value for name, value in self.parameters.items() if name not in shown}
         return (
@@ -48,9 +48,9 @@ class Address:
         return f"Address({str(self)!r})"
 
     def digest(self) -> str:
-        """Return what tells the server that libpq reaches from here, and as whom, from any other.
+        """Return a digest of the server that libpq reaches from here, and of the login.
 
-        Passwords do not count, but what the environment says does: whoever sets `PGHOSTADDR` leads elsewhere.
+        It covers libpq's variables, since `PGHOSTADDR` leads to another server, but no password.
         """
         from psycopg.pq import Conninfo  # the extra; an address is made with it
 
@@ -60,7 +60,7 @@ class Address:
         return sha256(dumps(named).encode("utf-8", "surrogatepass")).hexdigest()
 
     def screen(self, message: str) -> str:
-        """Return a message of libpq or the server as one line without given passwords, in which no character hides."""
+        """Return a message of libpq or the server as one line, without passwords, with control characters escaped."""
         for secret in [*[self.parameters.get(name) for name in SECRETS], os.environ.get("PGPASSWORD")]:
             if secret:
                 message = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", HIDDEN, message)
@@ -73,8 +73,8 @@ def find_address(
     """Return the address of the server that is meant: `given` by the option, else the variable's, else the user's.
 
     `configured` is the `url` in the user's configuration, which is at `path`; `option` is what errors call `given`.
-    Raises UsageFailed if no server is named, for a URL that is none, and for a password in the option, which the list
-    of processes shows to everybody; LedgerError without psycopg.
+    Raises UsageFailed if no server is named, for an invalid URL, and for a password in the option, which the list of
+    processes shows to everybody; LedgerError without psycopg.
     """
     if given is not None:
         address = Address(parse_url(given, option))
@@ -92,7 +92,7 @@ def find_address(
 
 
 def parse_url(url: str, source: str) -> dict[str, str]:
-    """Return libpq's parameters of a URL; raises UsageFailed, which does not repeat it, and LedgerError."""
+    """Return libpq's parameters of a URL; raises UsageFailed, without the URL in its message, and LedgerError."""
     if not url.startswith(SCHEMES):
         raise UsageFailed(f"{escape(source)} is not a PostgreSQL URL", hint=f"it has the form {EXAMPLE}")
     if is_ambiguous(url):
@@ -193,7 +193,7 @@ HINTS = {
 
 
 def is_interrupted(error: Exception) -> bool:
-    """Return whether the driver raised an error while it gave up a question because of an interrupt."""
+    """Return whether an error of the driver came from an interrupt."""
     found: BaseException | None = error
     while found is not None and not isinstance(found, KeyboardInterrupt):
         found = found.__context__
@@ -228,7 +228,7 @@ def translate(error: Exception, address: Address) -> LedgerError:
 
 
 def _quote_answer(address: Address, said: str) -> str:
-    """Return libpq's words about a connection; what follows the place in them may be the server's, and is quoted."""
+    """Return libpq's message about a connection, with the part that may come from the server in quotes."""
     place, failed, why = said.removeprefix(CONNECTING).partition(" failed: ")
     if not failed or not place.startswith("connection to server "):
         return address.screen(said)
@@ -237,5 +237,5 @@ def _quote_answer(address: Address, said: str) -> str:
 
 
 def translate_read_only(address: Address) -> LedgerError:
-    """Return the error for a server that takes no change."""
+    """Return the error for a read-only server."""
     return ServerUnavailable(f"{address}: the server is read-only", hint=HINTS["25006"], data={"sqlstate": "25006"})

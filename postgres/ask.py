@@ -46,7 +46,7 @@ ID = re.compile("[0-9A-Za-z]{1,64}|refused-[0-9a-f]{64}")  # of a project, an ev
 MOST_EVENTS = 5_000  # of a batch of events, pushed or fetched
 MOST_BYTES = 8 * 1024 * 1024  # of a batch, in bytes of its payloads and parents; one event may be longer
 MOST_ROWS = 1_000_000  # of an answer that has no limit of its own: runs, redactions
-HINT = "ask the owner of the database: the server is damaged, or is none of faber-ledger"
+HINT = "ask the owner of the database: the server is damaged, or is not faber-ledger's"
 
 
 def ask(
@@ -89,9 +89,9 @@ def render_call(function: str, columns: Iterable[str], arguments: Iterable[str])
 
 
 def check_rows(function: str, columns: Sequence[tuple[str, Kinds]], rows: Sequence[Any]) -> Sequence[Any]:
-    """Return rows whose values are of their columns' types, and no larger than these; raises ServerRefused for others.
+    """Return the rows; raises ServerRefused if a value has another type than its column, or is too large.
 
-    An event that is too large is named.
+    The error names an event that is too large.
     """
     names = [name for name, _ in columns]
     for (name, kinds), values in zip(columns, zip(*rows, strict=True), strict=bool(rows)):

@@ -1,8 +1,8 @@
 """Exchange events and the newest state.json of each run with the server, in batches of which each arrives whole.
 
-What the server has stays: an event is known by its id, and one that is there with another content is named. What is
-fetched are rows that nobody has judged yet. Of two states the one with the later `updated_at` is kept, of equal ones
-the one that is pushed last. A state without that time counts as the oldest, and a time in the future as now.
+The server never replaces an event: one with the same id and another content is reported. Fetched rows have not passed
+the gate yet. Of two states the one with the later `updated_at` is kept, of equal ones the one that is pushed last. A
+state without that time counts as the oldest, and a time in the future as now.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class Fetched:
 def fetch_rows(server: Server, project: str, run_id: str, after: int = 0) -> Iterator[list[tuple[int, Row]]]:
     """Yield the events that a run has now after a position, each with its own, in batches.
 
-    Those that arrive meanwhile are the next fetch's: a server that always has one more is not asked without an end.
+    Events that arrive meanwhile are left to the next fetch, so that it ends even if the server always has one more.
     Raises as `Server.transaction`.
     """
     newest = newest_event(server, project, run_id)
@@ -167,7 +167,7 @@ def _next_batch(server: Server, function: str, asked: dict[str, Any], after: int
 
 
 def has_event(server: Server, project: str, position: int, name: str) -> bool:
-    """Return whether an event stands at a position: a server that was restored from a backup may have another there."""
+    """Return whether an event is at a position; a server that was restored from a backup may have another one there."""
     with server.transaction() as connection:
         return bool(ask_one(connection, "has_event", bool, project=project, position=position, name=name))
 

@@ -85,7 +85,7 @@ def _read_page(server: Server, page: Sequence[Newest], logins: dict[str, dict[st
 
 
 def _decode(rows: Sequence[tuple[Any, ...]]) -> list[Recorded]:
-    """Decode the rows of a run; what no ledger writes is left out."""
+    """Decode the rows of a run; malformed ones are left out."""
     events = []
     for row in rows:
         try:

@@ -41,7 +41,7 @@ def time_made(server: Server, project: str) -> str | None:
 
 
 def admission(server: Server) -> str:
-    """Return what a login does that does not see a project."""
+    """Return the hint for a login that does not see a project."""
     return (
         "an admin of the project, or the owner of the database, runs"
         f" `faber-ledger db admit {quote_word(server.role)}`; if the server has no such project yet, the owner makes it"
@@ -53,9 +53,9 @@ CLONE: dict[str, Any] = {"role": str, "is_mine": bool}
 
 
 def open_project(server: Server, project: str, writer: str) -> ServerProject:
-    """Open a project for the clone with a writer's id, which is the login's from then on.
+    """Open a project for a clone, named by its writer's id, and bind the clone to the login.
 
-    On a server that only reads nothing is noted. Raises ServerRefused if the login does not see the project, or the
+    A read-only server binds nothing. Raises ServerRefused if the login does not see the project, or the
     clone is another login's.
     """
     made = time_made(server, project)
@@ -74,9 +74,9 @@ def open_project(server: Server, project: str, writer: str) -> ServerProject:
 
 
 def add_project(server: Server, project: str, name: str, admin: str) -> bool:
-    """Make a project, with a role as its admin; return whether it was made, and not there.
+    """Make a project with a role as its admin; return False if it exists already.
 
-    Raises ServerRefused if the login may not, or the role does not exist.
+    Raises ServerRefused if the login may not do that, or the role does not exist.
     """
     asked = {"project": project, "name": name[:255], "admin": admin}
     with explained_refusal(server), server.transaction() as connection:
@@ -84,9 +84,9 @@ def add_project(server: Server, project: str, name: str, admin: str) -> bool:
 
 
 def rebind_clone(server: Server, project: str, writer: str, role: str) -> bool:
-    """Give the clone with a writer's id to a login; return whether the login sees the project.
+    """Bind a clone, named by its writer's id, to a login; return whether that login sees the project.
 
-    Raises ServerRefused for who is no admin, and without the role.
+    Raises ServerRefused if this login is not an admin, or the role does not exist.
     """
     with explained_refusal(server, project), server.transaction() as connection:
         connection.execute(REBIND, {"project": project, "writer": writer, "role": role})
@@ -95,9 +95,9 @@ def rebind_clone(server: Server, project: str, writer: str, role: str) -> bool:
 
 
 def change_removed(server: Server, function: str, project: str, event: str) -> list[str]:
-    """Put a redacted payload back that the server keeps for its admins, or remove it for good, by one of its functions.
+    """Restore a redacted payload that the server keeps, or remove it for good, by calling a function of the server.
 
-    Return the runs that have the event.
+    Returns the runs that have the event.
     """
     with explained_refusal(server, project):
         found = server.ask(function, {function: str}, project=project, event=event)
@@ -111,7 +111,7 @@ def owners_of_clones(server: Server, project: str) -> dict[str, str]:
 
 
 def who_brought(server: Server, project: str, run_id: str, ids: list[str]) -> dict[str, str]:
-    """Return of events on the server, by their ids, whose clone wrote them and which login brought them."""
+    """Return, by event id, whose clone wrote the event and which login brought it to the server."""
     owners = owners_of_clones(server, project)
     columns = {"id": str, "writer": str, "pushed_by": str}
     found = server.ask("who_brought", columns, project=project, run_id=run_id, ids=ids)
@@ -122,7 +122,7 @@ def who_brought(server: Server, project: str, run_id: str, ids: list[str]) -> di
 
 
 def newest_event(server: Server, project: str, run_id: str | None = None) -> tuple[int, str] | None:
-    """Return position and id of the newest event of a project, or of a run in it; None without one."""
+    """Return position and id of the newest event of a project, or of a run in it; None if it has no event."""
     run = {} if run_id is None else {"run_id": run_id}
     found = server.ask("newest_event", POSITION, limit=1, project=project, **run)
     return (found[0][0], found[0][1]) if found else None
@@ -146,9 +146,9 @@ def list_projects(server: Server) -> dict[str, str]:
 
 
 def choose_projects(known: dict[str, str], wanted: str | None) -> list[str]:
-    """Return the ids of the projects that are wanted, by an id, the beginning of one, or a name; all without a word.
+    """Return the ids of the projects that match an id, the beginning of an id, or a name; all projects for None.
 
-    Raises NotFound if the login sees none like that.
+    Raises NotFound if no project that the login sees matches.
     """
     if wanted is None:
         return list(known)
@@ -167,7 +167,7 @@ ADMIT = "SELECT faber_ledger.admit(%(project)s, %(role)s, %(as_admin)s)"
 REBIND = "SELECT faber_ledger.give_clone(%(project)s, %(writer)s, %(role)s)"
 # Whether the role, or all who are in it, may call the server's functions at all.
 MAY_USE = "SELECT pg_has_role(%(role)s, 'faber_ledger_member', 'USAGE')"
-# Of some roles those whose rights a role has: it is in them, or a superuser.
+# Which of these groups a role belongs to, directly or indirectly; a superuser belongs to all.
 GROUPS_OF = """\
 SELECT groups.rolname::text FROM pg_catalog.pg_roles AS groups, pg_catalog.pg_roles AS one
 WHERE one.rolname OPERATOR(pg_catalog.=) CAST(%(role)s AS name)
@@ -184,7 +184,7 @@ class Member(NamedTuple):
 
 
 class Expelled(NamedTuple):
-    """Whether a role was admitted, the members whose rights it has, and whether the project has no admin any more."""
+    """Whether the role was a member, the members that still let it in, and whether the project is without an admin."""
 
     was_member: bool
     through: list[str]
@@ -202,7 +202,7 @@ def admit(server: Server, project: str, role: str, *, as_admin: bool) -> bool:
 
 
 def expel(server: Server, project: str, role: str, *, may_be_last: bool) -> Expelled:
-    """Let a role see a project no more. What it has fetched it keeps.
+    """Remove a role's access to a project. It keeps what it has fetched.
 
     Raises ServerRefused if the role does not exist, or the login is not an admin of the project; without `may_be_last`
     LastAdmin for the only admin.
@@ -248,7 +248,7 @@ def explained_refusal(server: Server, project: str | None = None) -> Iterator[No
 
 
 def quote_role(role: str) -> str:
-    """Return the name of a role as SQL takes it, in which no character hides."""
+    """Return a role's name quoted for SQL, with control characters escaped."""
     name = escape(role).replace('"', '""')
     return f'"{name}"'
 
@@ -264,10 +264,10 @@ SCRAM = b"scram-sha-256"
 
 
 def invite(server: Server, project: str, role: str, *, as_admin: bool) -> str:
-    """Make a login for a newcomer to a project, and return the code with which it is taken over.
+    """Make a login for a newcomer to a project, and return its code for `team join`.
 
     A login that has not accepted yet gets a new code. Raises ServerRefused if another role has the name, or this login
-    may not create roles or is no admin of the project.
+    may not create roles or is not an admin of the project.
     """
     code = secrets.token_urlsafe(12)
     asked: dict[str, Any] = {"project": project, "role": role, "as_admin": as_admin}
@@ -322,7 +322,7 @@ def _opened_by_code(address: Address) -> Iterator[Server]:
 
 
 def _statement(connection: Connection, template: str, role: str, password: str) -> sql.Composed:
-    """Return a statement about a role's password, of which the server and its log see the verifier alone."""
+    """Return a statement that sets a role's password by its verifier, so that no log of the server has the password."""
     from psycopg import sql
 
     verifier = connection.pgconn.encrypt_password(password.encode(), role.encode(), SCRAM).decode()

@@ -1,6 +1,6 @@
 """What the server's index proposes for a search, newest first: the caller reads it, and decides.
 
-An event whose hash does not hold is left out: nothing else of the log is there to judge it by.
+An event whose hash does not match is left out: without the rest of the log nothing else can be checked.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def find_events(connection: Connection, query: WordQuery, projects: Sequence[str
                 if compute_hash(tuple(row)) == row[HASH]:
                     yield FoundEvent(project, run_id, decode_row((*row[:8], row[PAYLOAD])))
             except (IntegrityError, ValueError):
-                continue  # no ledger has written it
+                continue  # malformed
 
 
 def find_states(connection: Connection, query: WordQuery, projects: Sequence[str]) -> Generator[FoundState]:

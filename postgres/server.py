@@ -122,7 +122,7 @@ def open_server(
 ) -> Iterator[Server]:
     """Open a server and check that this program can use it; without `has_schema`, its schema is not looked at.
 
-    A server that says nothing for `patience` seconds while it is asked something is unavailable (None: it may).
+    A server that does not answer a question for `patience` seconds is unavailable; None waits without a limit.
     Raises ServerUnavailable if it cannot be reached, or takes no change where `writing` is wanted; ServerRefused if it
     refuses the login, lacks the schema or has an older one; NewerFormat for a newer one; LedgerError without psycopg,
     and for a server that is too old.
@@ -159,7 +159,7 @@ def _check(server: Server, *, writing: bool, has_schema: bool) -> None:
     if facts.lesser_owner is not None:  # who can put code into the schema, which would run with all rights
         owner = server.address.screen(facts.lesser_owner)
         raise ServerRefused(
-            f"the role {server.role} is a superuser, and the schema {SCHEMA} belongs to {owner}, who is none",
+            f"the role {server.role} is a superuser, and the schema {SCHEMA} belongs to {owner}, who is not one",
             hint=f"run it as {owner}{', or as a member' if has_schema else ''}",
         )
     if writing and facts.is_read_only:
@@ -217,9 +217,9 @@ TELL = "SELECT faber_ledger.tell_readers(%(project)s)"
 
 
 def tell_readers(server: Server, project: str) -> None:
-    """Tell who listens that a project has news; nothing if the server cannot: whoever watches also looks by the clock.
+    """Notify the listeners that a project has news; a failure is ignored, since they also look from time to time.
 
-    In a transaction of its own: the server's queue of notifications can be full, and what was pushed is there.
+    In a transaction of its own, because a full queue of notifications must not undo the push.
     """
     with suppress(ServerRefused, ServerUnavailable), server.transaction() as connection:
         connection.execute(TELL, {"project": project})
@@ -233,7 +233,7 @@ class Listener:
         self._connection = connection
 
     def wait(self, projects: Collection[str], seconds: float) -> None:
-        """Wait until there is news of one of the projects, and a moment for more of it; at most so many seconds.
+        """Wait for news of one of the projects, and a moment for more of it, `seconds` at most.
 
         Raises ServerUnavailable if the connection is lost.
         """

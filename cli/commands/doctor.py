@@ -52,7 +52,7 @@ def doctor(as_json: bool) -> int:
 
     \b
     Example: faber-ledger doctor
-    Exit codes: 0 no problems, or only notes; 1 there is no project here; 2 wrong usage;
+    Exit codes: 0 no problems, or only notes; 1 outside a project; 2 wrong usage;
     23 a warning or an error is left.
     """
     root = find_root(os.getcwd())

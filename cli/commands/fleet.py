@@ -189,7 +189,7 @@ def _show_again(answer: Answer, as_json: bool) -> None:
 def _run_on_changes(command: str | None, filters: Filters, server: str, answer: Answer) -> None:
     """Run a command for each wanted run whose state has changed since the last look; the first look only notes states.
 
-    A change is noted when its command has ended: after a kill it, and those behind it, are told by the next watch.
+    A change is noted once its command has ended. If this process is killed before, the next watch runs it again.
     """
     if command is None:
         return

@@ -43,7 +43,7 @@ def page(url: str | None, project: str | None, port: int, no_browser: bool) -> N
 
     \b
     Example: faber-ledger page
-    Exit codes: 0 done, also after Ctrl-C; 1 no project here, no extra, or the port is taken; 2 wrong usage;
+    Exit codes: 0 done, also after Ctrl-C; 1 outside a project, no extra, or the port is taken; 2 wrong usage;
     10 the server shows no such project; 12 the server is newer than this program; 13 the server is not available;
     14 it refuses.
     """
@@ -110,7 +110,7 @@ def _listening(port: int) -> Iterator[socket.socket]:
 
 @contextmanager
 def _opener(address: str) -> Iterator[str]:
-    """Yield the path of a private file that leads to an address: a command line can be read by everybody here."""
+    """Yield the path of a private file that redirects to an address: every user can read a command line."""
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
         path = os.path.join(folder, "page.html")
         with open(path, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:

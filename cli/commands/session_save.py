@@ -100,9 +100,9 @@ def _run(root: str, named: str | None, active: ActiveRun) -> Run:
 
 
 def _session_to_end(recording: Recording, caller: Caller, reason: Reason) -> str | None:
-    """Return the open session, else the one of this client that ended for a compaction which has not come.
+    """Return the open session, else the one of this client that ended for a compaction which has not happened yet.
 
-    On a finished run no start is recorded, so that a compaction has come if anything else was seen of the client since.
+    A finished run records no start: there the compaction has happened if the client has sent anything since.
     """
     current = newest_open(recording.blocks)
     if current is not None or reason == "compaction" or caller["client"] is None:

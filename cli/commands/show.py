@@ -82,7 +82,7 @@ def _ask_server(run: Run, name: str, url: str | None) -> str | None:
 
 
 def _content(run: Run, data: dict[str, Any]) -> str:
-    """Return what a load gave the agent; raises NotFound if it does not exist any more, or here nobody can tell."""
+    """Return what a load gave the agent; raises NotFound if it is gone, or cannot be compared in this clone."""
     recorded = data.get("event", {})
     load = data["loads"][-1] if data["kind"] == "artifact" and data["loads"] else recorded.get("event")
     if not load or not isinstance(load.get("sha256"), str) or not isinstance(load.get("source"), str):

@@ -114,8 +114,8 @@ def status(run: str | None, as_json: bool) -> None:
 class Found(NamedTuple):
     """What a run's log says; `missing` counts the events that the published file lacks, `why` says why it does.
 
-    `branch` is the run's by its log, where the state does not decide, `unsent` what was not sent of a run whose ledger
-    travels in git refs.
+    `branch` is the run's first recorded branch if its state names none; `unsent` says what was not sent of a run whose
+    ledger travels in git refs.
     """
 
     log: Summary | None

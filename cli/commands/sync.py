@@ -331,7 +331,7 @@ def _has_moved(found: Exchanged) -> bool:
 
 
 def _warn_about(found: Exchanged) -> None:
-    """Name the events with two contents, those that were not removed or did not enter, and deliveries that wait."""
+    """Warn about events with two contents, events not removed or left out, and deliveries that wait."""
     lines = [
         f"{found.run_id}: event {name} has another content on the server than here ({who} there): both stay as they are"
         for name, who in found.conflicts.items()

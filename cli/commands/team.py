@@ -100,7 +100,7 @@ def _is_member(address: Address, project: str) -> bool:
 def _take_code(address: Address, project: str) -> None:
     code = click.prompt("code", hide_input=True, err=True) if sys.stdin.isatty() else sys.stdin.readline().strip()
     if not code:
-        raise click.UsageError("there is no code on standard input: `faber-ledger db invite` prints one")
+        raise click.UsageError("standard input has no code: `faber-ledger db invite` prints one")
     projects = accept(address, code, lambda password: save_password(address, password))
     if project not in projects:
         raise ServerRefused(

@@ -137,7 +137,7 @@ def _changed_at(run: Run) -> float:
 
 
 class Finding(NamedTuple):
-    """One thing that a check found: somebody has to do something about it, or to decide that nothing is to be done."""
+    """One thing that a check found, about which somebody has to do or decide something."""
 
     level: Level
     what: str

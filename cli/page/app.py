@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from faber_ledger.cli.page.source import Source
 
-PROBLEMS = (HTTPException, LedgerError, click.UsageError, sqlite3.DatabaseError)  # that are said
+PROBLEMS = (HTTPException, LedgerError, click.UsageError, sqlite3.DatabaseError)  # that are shown
 # 503: the script keeps what is shown, and says why it is not connected.
 CODES: dict[type[LedgerError], int] = {RunNotFound: 404, UsageFailed: 400, ServerUnavailable: 503, ServerRefused: 503}
 WORDS_OF_STEP = {"done": "done", "now": "at work", "failed": "failed", "ahead": "to come"}

@@ -31,7 +31,7 @@ REFUSED = (
 
 
 class Guard:
-    """An ASGI application that passes to another one only reads, and only those of the browser that was opened."""
+    """An ASGI application that lets only reads through, and only from the browser that was opened."""
 
     def __init__(self, app: ASGIApp, port: int) -> None:
         """Make the token, and the cookie that it is exchanged for; both end with this process."""

@@ -37,7 +37,7 @@ class Team:
     """The runs of a team's server; what a run's log has is fetched into a temporary file, through the gate."""
 
     def __init__(self, address: Address, project: str | None, root: str) -> None:
-        """Take the server's address, the one project that is meant, and where this program was started."""
+        """Take the server's address, the wanted project, and the folder in which the program was started."""
         self._address, self._wanted, self._root = address, project, root
         self._logs: dict[str, tuple[str, str]] = {}  # of each run the version that was fetched, and its file
         self._lock = threading.Lock()

@@ -38,7 +38,7 @@ PHASES = ("frame", "architect", "build", "evaluate", "release")
 EVENTS_A_PAGE, SESSIONS_A_PAGE = 100, 50
 MOST_DRAWN = 200  # sessions of a chart that a run's own view has: a longer one has a view of its own
 MOST_TEXTS = 50
-# The kinds of event whose texts a person reads, and how each is called.
+# The types of event whose texts are shown, and what each is called.
 TEXTS = {
     "note_recorded": "note",
     "compaction_completed": "summary",

@@ -263,7 +263,7 @@ class _Spans:
         )
 
     def with_run(self, children: list[Span]) -> list[Span]:
-        """Return the children and the run's span, which has the events that are no session's."""
+        """Return the children and the run's span, which has the events outside of sessions."""
         own = sorted([one for found in self.noted.events.values() for one in found], key=lambda one: one.at)
         workflow = self.timeline["workflow_id"] or text_of(self.state, "workflow_id")  # of an adopted run
         first = self.noted.at.get(self.timeline["first"] or (0.0, 0), self.noted.latest)

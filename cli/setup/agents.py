@@ -63,10 +63,10 @@ def _list_paths(root: str) -> Iterator[tuple[str, str, str]]:
 
 
 def list_unreviewed(file: AgentFile) -> list[str]:
-    """Return the events whose hooks in a file of Codex's were not reviewed: it runs none of these, and may say nothing.
+    """Return the events whose hooks in a Codex file were not reviewed: Codex does not run these, and may not say so.
 
-    What was reviewed is in its configuration, by file, event and place. A linked worktree has its own path there only
-    if it was reviewed itself, which Codex does not ask for: none of its events is returned.
+    Codex's configuration names what was reviewed by file, event and place. Codex does not ask for a review in a linked
+    worktree, so none of its events is returned.
     """
     is_linked = file.scope == "project" and os.path.isfile(os.path.join(_top_of(file.path), ".git"))
     if file.agent != "codex" or is_linked:
@@ -77,7 +77,7 @@ def list_unreviewed(file: AgentFile) -> list[str]:
     except (FileNotFoundError, NotADirectoryError):
         reviewed = {}
     except (FileRefused, OSError, ValueError, AttributeError):
-        return []  # nobody can tell
+        return []  # its configuration is not readable
     paths = {file.path, os.path.realpath(file.path)}
     starts = {event: re.sub(r"(?<!^)(?=[A-Z])", "_", event).lower() for event in file.entries}
     known = [name for name in reviewed if isinstance(name, str)] if isinstance(reviewed, dict) else []

@@ -1,4 +1,4 @@
-"""The client's hooks, in its settings or in its plugin: adding, removing, and what to do where they lack."""
+"""The client's hooks, in its settings or in its plugin: adding, removing, and what to do where they are missing."""
 
 import os
 

@@ -19,11 +19,11 @@ GIT_SECONDS = 30.0
 
 
 def files_that_travel(run: Run) -> tuple[str, ...]:
-    """Return the paths of a run's files without which no other machine can resume it.
+    """Return the paths of the run's files that another machine needs to resume it.
 
-    None where ledgers travel in git refs. `metadata.json` is not among them: a project may ignore it. Nor is a state in
-    FABER's folder of runs: FABER lets a project ignore the states of its runs while they are at work, since a pull
-    would set them back. Nor any where a project has chosen the tree: it may have ignored them while refs had them.
+    They are none where ledgers travel in git refs. `metadata.json` may be ignored, and so may a state in FABER's folder
+    of runs, as FABER proposes: a pull would set it back. A project that has chosen the tree may still ignore its states
+    from the time when refs had them.
     """
     if carries_refs(run.root):
         return ()

@@ -68,7 +68,7 @@ FASTER = (
 
 
 class TimeIsUp(BaseException):
-    """An exchange has to end now: no run's failure, so nothing that goes on with the next run catches it."""
+    """An exchange has to end now; not a LedgerError, so that no loop over runs catches it and goes on."""
 
 
 class Carried:

@@ -295,7 +295,7 @@ def _fetch_state(remote: ServerProject, run: Run, note: SyncNote, warn: Warn) ->
         state = check_state(run, parse_state(run, content.encode("utf-8", "backslashreplace")).value)
         if state.get("updated_at") is not None and not time_of(state):
             raise LedgerError(NO_TIME)
-    except LedgerError as error:  # a member may put any text there: that is no failure of this exchange
+    except LedgerError as error:  # any member can put any text there: this exchange has not failed
         there = describe_state(remote.server, remote.project, run.run_id)
         who = f" of {escape(there.pushed_by)}" if there is not None else ""
         why = getattr(error, "reason", error.message)

@@ -140,18 +140,18 @@ def time_of(state: dict[str, Any]) -> str:
 
 
 def digest_of(state: dict[str, Any]) -> str:
-    """Return what tells whether a state has changed, but for what is ours; raises as `content_of`."""
+    """Return a digest of a state without our blocks; raises as `content_of`."""
     return sha256(content_of(state).encode()).hexdigest()
 
 
 def digest_of_metadata(content: bytes) -> str:
-    """Return what tells whether a `metadata.json` has changed; empty of what is none."""
+    """Return a digest of a `metadata.json`; empty if it is not JSON."""
     found = metadata_content(content)
     return sha256(found).hexdigest() if found is not None else ""
 
 
 def find_base(run: Run, commit: str, name: str, digest: str) -> str:
-    """Return the newest commit, from `commit` back, whose file has a digest; empty if none has."""
+    """Return the newest commit, from `commit` back, whose file has this digest; empty if none has."""
     commits = list_history(run.root, commit) if commit else []
     with read(run.root, commits, [name]) as versions:
         for version in versions:
@@ -182,7 +182,7 @@ def is_changed(run: Run) -> bool:
 
 
 def _is_older_and_tracked(run: Run, sent: Sent, state: dict[str, Any]) -> bool:
-    """Return whether git tracks the state here and it is older than the ref's, as that of an older commit is."""
+    """Return whether git tracks the state here and it is older than the ref's, as after a checkout."""
     is_older = time_of(state) < sent.updated_at and digest_of(state) != sent.here.digest
     return is_older and is_tracked(run.state_path) is not False
 

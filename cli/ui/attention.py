@@ -141,7 +141,7 @@ def describe(
     """Add to a run's row what all lists show, and which state it is in.
 
     `start` began the session that is open, else the newest one. The row's `last_heard_at` is its newest event's time,
-    also one of a clock that is ahead: its age is shown as now.
+    even if its clock was ahead: then the age is shown as now.
     """
     activity, seen_at = _activity_of(root, start) if is_open else (None, None)
     others = [seconds_of(state.get("updated_at")), seen_at]

@@ -36,7 +36,7 @@ def show(data: Any, lines: Iterable[str], *, as_json: bool) -> None:
 
 
 def json_text(data: Any, indent: int | None = 2) -> str:
-    """Return data as JSON; characters that hide, which come from repositories, become escapes."""
+    """Return data as JSON, with control and other invisible characters escaped."""
     try:
         text = json.dumps(data, ensure_ascii=False, indent=indent)
     except RecursionError:  # indenting takes a stack frame per level, reading does not
@@ -45,7 +45,7 @@ def json_text(data: Any, indent: int | None = 2) -> str:
 
 
 def escape_json(text: str) -> str:
-    """Replace what hides in a JSON text by JSON's escapes; the newlines between its members stay."""
+    """Escape invisible characters in a JSON text; the newlines between its members stay."""
     if text.isascii() and "\x7f" not in text:
         return text
     hidden = [letter for letter in set(text) if letter != "\n" and is_hidden(letter)]
@@ -53,7 +53,7 @@ def escape_json(text: str) -> str:
 
 
 def tell(line: str) -> None:
-    """Print one line on standard output; what hides in it, a newline too, is shown as an escape."""
+    """Print one line on standard output, with newlines and invisible characters escaped."""
     click.echo(escape(line))
 
 

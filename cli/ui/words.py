@@ -45,7 +45,7 @@ def publishing_hint(run: Run, note: TreeNote) -> str:
 
 
 def place_lines(root: str) -> list[str]:
-    """Return the line that says what paths are relative to; none in the project's root, where they hold as they are."""
+    """Return the line that says what paths are relative to; none in the project's root."""
     return [] if os.getcwd() == root else [f"  (paths are relative to {root})"]
 
 
@@ -99,7 +99,7 @@ def session_data(session: SessionSummary) -> dict[str, Any]:
 def ran_seconds(session: SessionSummary) -> float | None:
     """Return how long a session ran, in seconds, by its own clock; None if it is open or its times are unreadable.
 
-    An abandoned one, whose end was inferred when another started, ran until it was heard of last, or longer.
+    An abandoned session, whose end was inferred, counts until its last event.
     """
     end = session["last_event_at" if session["end_reason"] == ABANDONED else "ended_at"]
     started, ended = seconds_of(session["started_at"]), seconds_of(end)

@@ -35,10 +35,10 @@ def require_work_tree(root: str) -> None:
 
 
 def require_project(root: str) -> None:
-    """Raise LedgerError if there is no project."""
+    """Raise LedgerError outside a project."""
     if not os.path.isdir(os.path.join(root, ".fractary")) and not os.path.lexists(os.path.join(root, ".git")):
         raise LedgerError(
-            f"there is no project here: neither {root} nor a folder above it has .fractary or .git",
+            f"no project found: neither {root} nor a folder above it has .fractary or .git",
             hint="run the command in a project; `faber-ledger init` sets one up",
         )
 

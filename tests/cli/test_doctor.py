@@ -81,7 +81,7 @@ def test_every_check_is_made_to_fire_by_a_fault_of_the_table() -> None:
 def test_without_a_project_the_error_says_so(tmp_path: Path) -> None:
     done = Patient(tmp_path).call("doctor", cwd=tmp_path)
     assert done.returncode == 1
-    assert done.stderr.startswith("error: there is no project here")
+    assert done.stderr.startswith("error: no project found")
     assert "hint: " in done.stderr
 
 

@@ -307,4 +307,4 @@ def test_a_taken_port_is_said(project: Project, page: Served) -> None:
 def test_outside_a_project_it_says_so(project: Project, tmp_path: Path) -> None:
     project.root = tmp_path / "empty"
     project.root.mkdir()
-    assert project.said("page", code=1).startswith("error: there is no project here")
+    assert project.said("page", code=1).startswith("error: no project found")

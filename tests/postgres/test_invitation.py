@@ -127,7 +127,7 @@ def test_a_wrong_used_or_missing_code_is_spoken_of(newcomer: Newcomer) -> None:
         f'failed: the server says "FATAL: password authentication failed for user "{newcomer.name}""\n' in done.stderr
     )
     done = newcomer.join(code="")
-    assert (done.returncode, "there is no code on standard input" in done.stderr) == (2, True)
+    assert (done.returncode, "standard input has no code" in done.stderr) == (2, True)
     done = newcomer.clone.faber("team", "join", newcomer.url + "_none", input=f"{newcomer.code}\n", stdin=None)
     assert (done.returncode, "the code is wrong" in done.stderr) == (13, False)
     assert newcomer.join().returncode == 0
