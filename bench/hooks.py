@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from measure import count_instructions, measure
-from report import list_missed, write_instructions, write_table
+from report import list_missed, write_table
 from results import digest_code, name_commit, write_part
 from run import check_hooks, describe_machine, list_hooks
 from stage import SUMMARY, Stage
@@ -27,7 +27,6 @@ newest. The real summary of a compaction has {size:.1f} KB and mentions tokens a
 
 {table}
 {missed}
-{instructions}
 {machine}"""
 
 
@@ -51,7 +50,7 @@ def main() -> None:
             count_instructions(contenders, stage.restore, stage.folder)
             rows += [row for row, _, _ in contenders]
         machine = describe_machine(stages[0], load)
-    tables = {"table": write_table(rows), "missed": list_missed(rows), "instructions": write_instructions(rows)}
+    tables = {"table": write_table(rows), "missed": list_missed(rows)}
     write_part("hooks", digest, TEXT.format(commit=commit, size=len(SUMMARY) / 1000, machine=machine, **tables))
 
 

@@ -48,7 +48,7 @@ def write_table(rows: list[Row]) -> str:
             f"{statistics.median(row.ratios):.2f}",
             f"{low:.2f} to {high:.2f}",
             f"{statistics.median(row.processor):.2f}",
-            f"{row.instructions:.2f}" if row.instructions else "–",
+            f"{row.instructions:.2f} ({(row.count or 0) / 1e6:.1f} M)" if row.instructions else "–",
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
@@ -63,15 +63,3 @@ def list_missed(rows: list[Row]) -> str:
             tried = next((text for part, text in TRIED.items() if part in f"{row.what} {row.peer}"), "")
             lines.append(f"- {row.what}, against {row.peer}: {median:.2f}, {median / row.goal - 1:.0%} over.{tried}")
     return "\n".join(lines if len(lines) > 2 else ["No goal is missed."]) + "\n"
-
-
-def write_instructions(rows: list[Row]) -> str:
-    """Return the instructions of each process as a table; empty without valgrind."""
-    found = [row for row in rows if row.count and row.instructions]
-    if not found:
-        return ""
-    lines = ["| what | instructions, in millions | its peer's | ratio |", "|---|---|---|---|"]
-    for row in found:
-        count, ratio = row.count or 0, row.instructions or 1.0
-        lines.append(f"| {row.what} | {count / 1e6:.1f} | {count / ratio / 1e6:.1f} | {ratio:.2f} |")
-    return "\n".join(lines) + "\n"

@@ -20,7 +20,7 @@ from many_runs import measure_many_runs
 from measure import Process, Row, count_instructions, measure
 from memory import OPERATIONS
 from refs import measure_refs
-from report import list_missed, write_instructions, write_table
+from report import list_missed, write_table
 from results import digest_code, name_commit, write_part
 from server import measure_server
 from stage import CONVERSATIONS, DELIVERIES, Stage
@@ -115,7 +115,7 @@ def main() -> None:
         print("measuring memory and growth …", file=sys.stderr)
         used = measure_memory(stage, (events // 10, events) if quick else (EVENTS, MANY))
         grown = measure_growth(stage, quick=quick)
-        text = f"{write_table(rows)}\n{list_missed(rows)}\n{write_instructions(rows)}\n{used}"
+        text = f"{write_table(rows)}\n{list_missed(rows)}\n{used}"
         text += f"\nThe packet:\n\n{given}\n{GROWTH}\n{grown}\n{describe_machine(stage, load)}"
         print("measuring a team's server …", file=sys.stderr)
         of_server = measure_server(stage, quick=quick)

@@ -133,11 +133,6 @@ def test_the_make_targets_of_a_page_exist(page: Path) -> None:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 
-def test_contributing_has_every_target_that_make_help_lists() -> None:
-    for target in re.findall(r"echo 'make ([\w-]+)", text_of(PROJECT / "Makefile")):
-        assert f"`make {target}`" in text_of(CONTRIBUTING), target
-
-
 # What is linked and named
 
 
