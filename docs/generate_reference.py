@@ -33,9 +33,8 @@ SHARED = """\
 
 | option | meaning |
 |---|---|"""
+OF_ALL = ("0 done", "2 wrong usage")  # what the head of the page says of all commands
 USUAL = (  # what a text says of an exit code that the table says, too
-    "0 done",
-    "2 wrong usage",
     "10 no such run or ledger",
     "10 no such run",
     "11 locked",
@@ -54,7 +53,8 @@ CODES = """\
 
 `session-load`, `session-save`, `run start` and `reconstitute` use only the codes of the requirement documents: 0, 1,
 and 2 for wrong usage; `reconstitute` also 3, if a choice is needed and there is no terminal. `hook` always exits 0,
-because exit code 2 would stop a compaction. In the texts below a number alone has its meaning in this table:
+because exit code 2 would stop a compaction. All others may end with 0 and 2, which the texts below leave out, and a
+number alone has its meaning in this table:
 
 | exit code | meaning | `code` in `--json` |
 |---|---|---|"""
@@ -178,6 +178,9 @@ def _block(command: click.Command, context: click.Context, shared: set[tuple[str
 
 
 def _without_usual_codes(text: str) -> str:
+    for usual in OF_ALL:
+        words = r"\s+".join(map(re.escape, usual.split()))
+        text = re.sub(rf"(?<=codes: ){words}[;.]\s*|;\s+{words}(?=[;.])", "", text)
     for usual in USUAL:
         number, _, words = usual.partition(" ")
         text = re.sub(rf"\b{number}\s+" + r"\s+".join(map(re.escape, words.split())) + r"(?=[;.])", number, text)

@@ -59,40 +59,39 @@ CHECKS = (check_settings, check_once, check_program, check_stays, check_configur
 @click.option(
     "--pre-commit/--no-pre-commit",
     default=None,
-    help="Install the lines of git's pre-commit hook, or do not. Without either they are installed unless another "
-    "program owns the hook: then the line to add is printed.",
+    help="Install our lines in git's pre-commit hook, or not. Default: install them, unless another program owns the "
+    "hook; then print the line to add.",
 )
 @click.option(
     "--commands",
     "with_commands",
     is_flag=True,
-    help="Also write the slash commands /fractary-faber:session-load, session-save, prime-context and session-end, "
-    "which FABER's own plugin has.",
+    help="Also write slash commands of FABER's own plugin: /fractary-faber:session-load, session-save, prime-context "
+    "and session-end.",
 )
 @click.option(
     "--summaries/--no-summaries",
     default=None,
-    help="Record summaries of compactions, so that they are committed; or keep them in their clone. Without either you "
-    "are asked on a terminal; elsewhere a project that is set up for the first time records them. One that was set up "
-    "before keeps its setting.",
+    help="Record summaries of compactions in the ledger, or keep them in their clone. Default: the project's setting; "
+    "for a new project ask on a terminal, else record them.",
 )
 @click.option(
     "--usage/--no-usage",
     default=None,
-    help="Count the tokens of responses at compactions and ends, from the client's transcript; or do not. Without "
-    "either a project keeps its setting, which counts them.",
+    help="Count the tokens of responses, from the client's transcript, or not. Default: the project's setting, else "
+    "count them.",
 )
 @click.option(
     "--carry",
     type=click.Choice(["tree", "refs"]),
-    help="How the runs' ledgers travel: with the code (tree), or each in a git ref of its own (refs), which this clone "
-    "then sends to the remote and fetches from there. Without it you are asked once on a terminal.",
+    help="How ledgers travel: with the code (tree), or each in a git ref that this clone sends and fetches (refs). "
+    "Default: ask once on a terminal.",
 )
 @click.option("--remote", metavar="NAME", help="With --carry refs: the remote, instead of origin or the only one.")
 @click.option(
     "--auto-send/--no-auto-send",
     default=None,
-    help="With --carry refs: hooks start a process that sends after each session's end; or only `sync` sends.",
+    help="With --carry refs: send in the background after each session's end, or only by `sync`.",
 )
 @click.option("--fetch", is_flag=True, help="Fetch the run whose branch is checked out, where ledgers travel in refs.")
 @dry_run_option

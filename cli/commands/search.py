@@ -47,11 +47,8 @@ def search(
 ) -> None:
     """Find TEXT in all runs that this clone has: what was noted, summarized and loaded, and what failed.
 
-    With --run-id in one of them, with --work-id in those of a work item.
-
-    Also in the files that FABER's tools leave in a run, and in those that its state names, as the specification.
-
-    With --url, or where a server is configured, in all runs there of the projects that you may see. It has no files.
+    Also in the files that FABER's tools leave in a run, and in those that its state names, as the specification. With
+    --url, or where a server is configured, in all runs there of the projects that you may see, without files.
 
     All words of TEXT must be there, in any order and case; "…" is a phrase.
 

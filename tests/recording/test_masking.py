@@ -17,7 +17,6 @@ from support.secret_kinds import (
     ENOUGH,
     FORMS,
     FOUND_BY_0_1,
-    MISSED_BY_0_1,
     SEED,
     draw,
     false_alarms,
@@ -49,13 +48,7 @@ def test_of_all_kinds_94_in_100_are_found_as_the_threats_say(seed: int) -> None:
     assert sum(found.values()) >= 0.94 * len(found)
     if seed == SEED:
         text = " ".join((ROOT / "docs/internals/THREATS.md").read_text(encoding="utf-8").split())
-        of_missed = sum([found[kind] for kind in MISSED_BY_0_1])
-        figures = (
-            f"{sum(found.values())} of {len(found)} kinds",
-            f"{of_missed} of the {len(MISSED_BY_0_1)}",
-            f"all {len(FOUND_BY_0_1)}",
-        )
-        assert [figure for figure in figures if figure not in text] == []
+        assert (all(found.values()), f"all {len(found)} kinds" in text) == (True, True)
 
 
 def test_every_row_of_the_table_finds_its_tokens() -> None:

@@ -38,7 +38,6 @@ def move(team: Team, here: Machine, there: Machine) -> Iterator[None]:
         if not is_ended:
             desk.end_client(client)
             yield
-        team.counts["moves to the other machine"] += 1
         machine = there if desk.machine is here else here
         desk = Desk(team, machine, machine.main)
         desk.git("fetch", "-q", "origin")

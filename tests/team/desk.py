@@ -44,7 +44,6 @@ class Desk:
     def start_run(self, by: str, client: Client | None = None) -> str:
         """Start a run with our command, or as FABER does: it writes a state and the active file."""
         run = self.team.new_run(self.machine.name)
-        self.team.counts[f"runs started by {by}"] += 1
         if self.root == self.machine.main:
             self.machine.at_work = run
         if by == "command":

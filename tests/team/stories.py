@@ -32,7 +32,6 @@ def pull_request(team: Team, machine: Machine, root: Path | None = None) -> Iter
         team.git(machine, machine.main, "fetch", "-q", "origin")
         team.git(machine, machine.main, "worktree", "add", "-q", "-b", branch, str(root), "origin/main")
         machine.trees[root.name] = root
-        team.counts["runs in linked worktrees"] += 1
     yield
     starts_by = chance.choice(("command", "FABER"))
     run = desk.start_run(starts_by, client)
