@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from faber_ledger.cli.commands.run_start import resume, start
-from faber_ledger.cli.reports.run_list import count_events, list_runs, places_of
+from faber_ledger.cli.reports.run_list import RunFacts, count_events, list_runs, places_of, read_facts
 from faber_ledger.cli.reports.usage import week_lines
 from faber_ledger.cli.sync.arrival import list_remote_runs, required_remote
 from faber_ledger.cli.sync.purge import forget_at_remote
@@ -22,6 +22,7 @@ from faber_ledger.cli.worktrees.survey import update_registry
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.command_errors import GitFailed, NotReleased, ServerUnavailable
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
+from faber_ledger.projections.usage import Usage
 from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.recording.start import complete_record
 from faber_ledger.runs import progress, state_file, state_write
@@ -68,14 +69,20 @@ def run_list(limit: int | None, at_remote: bool, as_json: bool, **wanted: Any) -
     Exit codes: 0 done; 1 no refs are exchanged here; 2 wrong usage; 13 the remote does not answer.
     """
     root, filters = find_root(os.getcwd()), Filters(**wanted)
-    met: list[dict[str, Any]] = []
-    rows = list_by_need(_list_at_remote(root, filters) if at_remote else list_runs(root, filters, meet=met.append))
+    own = Usage()
+
+    def read(run: Run) -> RunFacts:
+        facts = read_facts(run)
+        own.add(facts.usage.by("writer").get(known_writer(root), Usage()))
+        return facts
+
+    rows = list_by_need(_list_at_remote(root, filters) if at_remote else list_runs(root, filters, read))
     left_out = len(rows[limit:]) if limit is not None else 0
     rows = rows[:limit]
     remote = attention_table(rows) if rows else ["no run matches at the remote"]
     lines = [*(remote if at_remote else _table(rows, is_filtered=filters != Filters()))]
     if filters.mine:
-        lines += week_lines([row["own_weeks"] for row in met])
+        lines += week_lines(own)
     if left_out:
         lines.append(f"{plural(left_out, 'more run')} not shown")
     if not at_remote:

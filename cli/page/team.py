@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 from faber_ledger.cli.reports.run_list import describe_found
 from faber_ledger.cli.reports.search import group_newest, search_server
 from faber_ledger.files.json_text import JsonText
-from faber_ledger.ledger.encoding import INSERT
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.union import Passing, open_scratch, write_rows
-from faber_ledger.postgres.exchange import describe_state, fetch_rows, fetch_state
+from faber_ledger.ledger.union import Passing, write_rows
+from faber_ledger.postgres.exchange import describe_state, fetch_new, fetch_state
 from faber_ledger.postgres.fleet import find_runs
 from faber_ledger.postgres.project import choose_projects, list_projects, newest_event
 from faber_ledger.postgres.server import Server, listening, open_server
@@ -92,11 +91,10 @@ class Team:
         if known != version:
             old = os.path.dirname(path)
             path = os.path.join(tempfile.mkdtemp(dir=self._folder), "log.db")
-            with self._open_server() as (server, names), closing(open_scratch("the server")) as scratch:
-                for batch in fetch_rows(server, self._project_of(server, names, run_id), run_id):
-                    rows = [row for _, row in batch]
-                    scratch.connection.executemany(INSERT.replace("INSERT", "INSERT OR IGNORE"), rows)
-                write_rows(Passing([scratch]), path)
+            with self._open_server() as (server, names):
+                project = self._project_of(server, names, run_id)
+                with closing(fetch_new(server, project, run_id, 0, (), lambda _: None)) as fetched:
+                    write_rows(Passing([fetched.log]), path)
             shutil.rmtree(old, ignore_errors=True)  # who still reads it has its file open
         self._logs[run_id] = version, path
         while len(self._logs) > MOST_LOGS:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import closing
-from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.reports.chart import Chart
@@ -141,7 +139,8 @@ def read_run(source: Source, run_id: str) -> RunView:
     with source.open_log(run_id) as log:
         timeline = build_timeline(run_id, log.stream(), seconds_of)
         usage = Usage(log.usage())
-        texts = [_text_of(one) for one in islice(_newest(log, tuple(TEXTS)), MOST_TEXTS)]
+        newest = f"{READ} WHERE type IN {tuple(TEXTS)} ORDER BY seq DESC, id DESC LIMIT {MOST_TEXTS}"
+        texts = [_text_of(decode_row(row)) for row in log.connection.execute(newest)]
         problem = next((one.what for one in find_problems(log.path) if not one.is_note), None)
     return RunView(timeline, usage, [one for one in texts if one.text], problem)
 
@@ -207,13 +206,6 @@ def _compacted_into(log: Log, row: tuple[Any, ...], event: dict[str, Any]) -> st
     return None if found is None else str(found[0])
 
 
-def _newest(log: Log, kinds: tuple[str, ...]) -> Iterator[Recorded]:
-    marks = ", ".join("?" * len(kinds))
-    rows = log.connection.execute(f"{ROW} WHERE type IN ({marks}) ORDER BY seq DESC, id DESC", kinds)
-    with closing(rows):
-        yield from (decode_row((*row[:8], row[10])) for row in rows)
-
-
 def _text_of(recorded: Recorded) -> Text:
     event = dict(recorded["event"])
     kind = str(event["type"])
@@ -244,11 +236,9 @@ def session_rows(view: RunView) -> Iterator[dict[str, Any]]:
 
 def given_to(log: Log, session_id: str) -> list[dict[str, str]]:
     """Return what a session was given of each artifact, and what was left out, in the order of its events."""
-    marks = ", ".join("?" * len(LOADS))
-    question = f"{ROW} WHERE session_id = ? AND type IN ({marks}) ORDER BY seq, id"
     found = []
-    for row in log.connection.execute(question, (session_id, *LOADS)):
-        recorded = decode_row((*row[:8], row[10]))
+    loads = f"{READ} WHERE session_id = ? AND type IN {LOADS} ORDER BY seq, id"
+    for recorded in map(decode_row, log.connection.execute(loads, (session_id,))):
         event = dict(recorded["event"])
         how = {"artifact_loaded": event.get("given"), "artifact_skipped": "was there", "artifact_failed": "left out"}
         about = {"artifact": str(event.get("artifact_id")), "given": str(how[str(event["type"])] or "whole")}

@@ -41,22 +41,15 @@ if TYPE_CHECKING:
     from faber_ledger.projections.fold import Blocks
 
 
-def list_runs(
-    root: str,
-    filters: Filters,
-    read: Callable[[Run], RunFacts] | None = None,
-    meet: Callable[[Row], object] | None = None,
-) -> list[Row]:
+def list_runs(root: str, filters: Filters, read: Callable[[Run], RunFacts]) -> list[Row]:
     """Return each run that this clone has and `filters` fit, newest first: by its last event, or its state's time.
 
-    `read` may know what `read_facts` returns; `meet` is called with each run, also one that does not fit.
-    `in_work_tree` is false for a run that the work tree lacks.
+    `read` returns what `read_facts` does, and is called with every run. `in_work_tree` is false for a run that the work
+    tree lacks.
     """
     active, rows = active_run(root).run_id, []
     for run in runs_here(root):
-        row = describe_facts(run, (read or read_facts)(run), filters)
-        if meet is not None:
-            meet(row)
+        row = describe_facts(run, read(run), filters)
         if not filters.fit(row):
             continue
         about = {"run_id": run.run_id, "active": run.run_id == active, "in_work_tree": not run.is_kept}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import date, timedelta
 from typing import Any
 
@@ -71,8 +71,8 @@ def _words_of(used: Used) -> str:
     return f"{tokens_shown(used.tokens)} ({parts}) in {plural(used.turns, 'response')}"
 
 
-def weeks_data(usage: Usage) -> dict[str, dict[str, Any]]:
-    """Return the sums of each week, by the date of its Monday, with the seconds that somebody was at work."""
+def _weeks_of(usage: Usage) -> dict[str, Usage]:
+    """Return the sums of each week, by the date of its Monday."""
     weeks: dict[str, Usage] = {}
     for day, one in usage.by("day").items():
         try:
@@ -80,18 +80,18 @@ def weeks_data(usage: Usage) -> dict[str, dict[str, Any]]:
         except ValueError:
             continue
         weeks.setdefault((at - timedelta(days=at.weekday())).isoformat(), Usage()).add(one)
-    return {
-        monday: {**_data_of(one), "active_seconds": one.used.active_seconds} for monday, one in sorted(weeks.items())
-    }
+    return dict(sorted(weeks.items()))
 
 
-def week_lines(runs: Iterable[dict[str, dict[str, Any]]]) -> Iterator[str]:
-    """Yield a line for each week of some runs: tokens, the time at work, and money."""
-    weeks: dict[str, list[dict[str, Any]]] = {}
-    for monday, week in [pair for run in runs for pair in run.items()]:
-        weeks.setdefault(monday, []).append(week)
-    for monday, found in sorted(weeks.items()):
-        used = Used(*[sum([week[name] for week in found]) for name in Used._fields])
-        costs = [week["cost"] for week in found]
-        money = "" if None in costs else f", {sum(costs):,.2f} by your prices"
-        yield f"week of {monday}: {_words_of(used)}, {duration(used.active_seconds)} at work{money}"
+def weeks_data(usage: Usage) -> dict[str, dict[str, Any]]:
+    """Return the sums of each week, by the date of its Monday, with the seconds that somebody was at work."""
+    weeks = _weeks_of(usage).items()
+    return {monday: {**_data_of(one), "active_seconds": one.used.active_seconds} for monday, one in weeks}
+
+
+def week_lines(usage: Usage) -> Iterator[str]:
+    """Yield a line for each week: tokens, the time at work, and money."""
+    for monday, one in _weeks_of(usage).items():
+        cost = cost_of(one)
+        money = "" if cost is None else f", {cost:,.2f} by your prices"
+        yield f"week of {monday}: {_words_of(one.used)}, {duration(one.used.active_seconds)} at work{money}"
