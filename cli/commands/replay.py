@@ -108,7 +108,7 @@ class Replay:
                 yield from [f"         {change_line(change)}" for change in changed]
         if not count:
             yield "no event" if self.session is not None else "the log is empty: nothing has happened yet"
-        lines = list(session_table(self.sessions, _tokens_of(self.usage)))
+        lines = list(session_table(self.sessions(), _tokens_of(self.usage)))
         if self.session is None and lines and (tokens := usage_line(self.usage)):
             lines += ["", f"tokens: {tokens}"]
         if has_events and lines:
@@ -168,7 +168,7 @@ def state_at(run: Run, moment: Moment) -> tuple[dict[str, Any], Iterable[str]]:
         return data, [f"{head}before the first event: nothing had happened yet"]
     lines = [f"{head}after {plural(count, 'event')}, the last of them:", line_of(last), ""]
     lines.append(f"phase:    {phase or 'unknown'}{f', step {step}' if step else ''}")
-    sessions = [*session_table(lambda: summarize_sessions(projector.blocks, agents), _tokens_of(usage))]
+    sessions = [*session_table(summarize_sessions(projector.blocks, agents), _tokens_of(usage))]
     return data, [*lines, *_state_lines(projector.blocks), *(["", *sessions] if sessions else [])]
 
 

@@ -16,7 +16,7 @@ from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.carry import consent_of
 from faber_ledger.runs.conflicts import find_conflicts
-from faber_ledger.runs.git import top_above, unused_tops
+from faber_ledger.runs.git import top_above, unused_tops, work_tree_of
 from faber_ledger.runs.git_command import complaint, run_git, top_of
 from faber_ledger.runs.kept import runs_here
 from faber_ledger.runs.log import has_log
@@ -49,7 +49,7 @@ def check_repository(patient: Patient) -> Iterator[Finding]:
         top = top_of(patient.root)
         for conflict in find_conflicts(patient.root, top) if top else ():
             yield Finding("error", f"a merge stopped at {conflict.path}", "run `faber-ledger resolve`")
-    elif patient.work_tree is None and unused_tops:
+    elif work_tree_of(patient.root) is None and unused_tops:
         yield Finding("warning", *describe_unused())
     elif top_above(patient.root) is not None:
         yield Finding("warning", f"git cannot use the repository here: {complaint(inside)}", HINT_NO_WORK_TREE)

@@ -16,7 +16,6 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.verify import LogProblem
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import ActiveRun, active_run
-from faber_ledger.runs.git import WorkTree, work_tree_of
 from faber_ledger.runs.git_command import run_git
 from faber_ledger.runs.layouts import find_run, find_runs
 from faber_ledger.runs.log import lacks_ledger, read_log
@@ -41,11 +40,6 @@ class Patient:
         """Examine `root` at the time `at`, in seconds since 1970."""
         self.root = root
         self.at = at
-
-    @cached_property
-    def work_tree(self) -> WorkTree | None:
-        """Where the work tree is, from the files themselves; None without git."""
-        return work_tree_of(self.root)
 
     @cached_property
     def has_git(self) -> bool:

@@ -25,14 +25,13 @@ from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.log import lacks_ledger, read_log
-from faber_ledger.runs.run import find_root
+from faber_ledger.runs.run import Run, find_root
 from faber_ledger.runs.seen import client_of_process, is_alive, note_delivery
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Draft, Recorded
     from faber_ledger.recording.inbox import Arrival
     from faber_ledger.recording.recording import Recording
-    from faber_ledger.runs.run import Run
 
 OWN = "mcp-"  # with which the ids of these clients begin
 LONGEST_NAME = 39  # of an agent, and of its version

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from faber_ledger.cli.reports.run_list import RunFacts, list_runs, read_facts
-from faber_ledger.cli.reports.search import group_newest, search_run
+from faber_ledger.cli.reports.search import Hit, group_newest, search_run
 from faber_ledger.ledger.errors import InvalidRunId, RunNotFound
 from faber_ledger.runs.kept import run_here, runs_here
 from faber_ledger.runs.log import read_log
@@ -18,7 +18,6 @@ from faber_ledger.runs.state_file import read_state
 
 if TYPE_CHECKING:
     from faber_ledger.cli.page.team import Team
-    from faber_ledger.cli.reports.search import Hit
     from faber_ledger.cli.ui.attention import Filters, Row
     from faber_ledger.files.word_query import WordQuery
     from faber_ledger.ledger.log import Log

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.reports.run_list import describe_found
-from faber_ledger.cli.reports.search import group_newest, search_server
+from faber_ledger.cli.reports.search import Hit, group_newest, search_server
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
 from faber_ledger.ledger.log import Log
@@ -23,7 +23,6 @@ from faber_ledger.postgres.project import choose_projects, list_projects, newest
 from faber_ledger.postgres.server import Server, listening, open_server
 
 if TYPE_CHECKING:
-    from faber_ledger.cli.reports.search import Hit
     from faber_ledger.cli.ui.attention import Filters, Row
     from faber_ledger.files.word_query import WordQuery
     from faber_ledger.postgres.address import Address

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.reports.chart import Chart
+from faber_ledger.cli.reports.run_list import state_facts
 from faber_ledger.cli.reports.usage import usage_line
 from faber_ledger.cli.ui.attention import NUMBER, decide_state, pull_request, reason_of, state_words
 from faber_ledger.cli.ui.event_words import session_shown, words_of
@@ -15,22 +16,14 @@ from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.encoding import CLIENT, HASH, READ, ROW, SEQ, compute_hash, decode_row
 from faber_ledger.ledger.verify import find_problems
 from faber_ledger.projections.history import agent_shown, count_compactions
-from faber_ledger.projections.timeline import build_timeline
+from faber_ledger.projections.timeline import Timeline, build_timeline
 from faber_ledger.projections.usage import Usage
-from faber_ledger.runs.progress import (
-    FINISHED,
-    branch_name,
-    current_phase,
-    current_step,
-    phases_completed,
-    text_of_value,
-)
+from faber_ledger.runs.progress import branch_name, text_of_value
 
 if TYPE_CHECKING:
     from faber_ledger.cli.page.source import Source
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.ledger.log import Log
-    from faber_ledger.projections.timeline import Timeline
 
 PHASES = ("frame", "architect", "build", "evaluate", "release")
 EVENTS_A_PAGE, SESSIONS_A_PAGE = 100, 50
@@ -114,16 +107,12 @@ def facts_of(state: dict[str, Any], view: RunView, *, has_money: bool = True) ->
     """Yield what is known of a run, each fact with its name."""
     timeline, bars = view.timeline, view.timeline["bars"]
     compactions = count_compactions([bar["session"] for bar in bars])
-    is_over = state.get("status") in FINISHED
+    known = state_facts(state)
     facts = {
-        "work item": text_of_value(state.get("work_id")) or timeline["work_id"],
-        "target": text_of_value(state.get("target")),
+        **known,
+        "work item": known["work item"] or timeline["work_id"],
         "workflow": timeline["workflow_id"],
-        "status": text_of_value(state.get("status")),
         "why": reason_of(state),
-        "phase": None if is_over else current_phase(state),
-        "step": None if is_over else current_step(state),
-        "phases completed": ", ".join(phases_completed(state)),
         "branch": text_of_value(branch_name(state)),
         "pull request": pull_request(state),
         "sessions": f"{len(bars)} on {plural(len({bar['machine'] for bar in bars}), 'machine')}" if bars else None,

@@ -29,7 +29,15 @@ from faber_ledger.runs.kept import runs_here
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.layouts import places_of as places_in_layouts
 from faber_ledger.runs.log import has_log, lacks_ledger, read_log
-from faber_ledger.runs.progress import FINISHED, current_phase, current_step, phases_completed, place_of, resume_point
+from faber_ledger.runs.progress import (
+    FINISHED,
+    current_phase,
+    current_step,
+    phases_completed,
+    place_of,
+    resume_point,
+    text_of_value,
+)
 from faber_ledger.runs.projecting import find_restorable, known_members
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.state_file import is_state_ignored, read_state, state_copy_path
@@ -217,22 +225,28 @@ def count_events(path: str) -> int | None:
 MAX_LINE = 200
 
 
+def state_facts(state: dict[str, Any]) -> dict[str, str | None]:
+    """Return what a state says of the run, by the facts' names."""
+    is_over = state.get("status") in FINISHED
+    return {
+        "work item": text_of_value(state.get("work_id")),
+        "target": text_of_value(state.get("target")),
+        "workflow": text_of_value(state.get("workflow_id")),
+        "status": text_of_value(state.get("status")),
+        "phase": None if is_over else current_phase(state),
+        "step": None if is_over else current_step(state),
+        "phases completed": ", ".join(phases_completed(state)),
+    }
+
+
 def position_lines(state: dict[str, Any]) -> Iterator[str]:
     """Yield what a state says of the run, a fact on each line."""
-    point, is_over = resume_point(state), state.get("status") in FINISHED
+    point = resume_point(state)
     is_same = point and (point["phase"], point["step"]) == (current_phase(state), current_step(state))
     is_said = point is None or (is_same and point["mode"] in ("continue", "after_feedback")) or not place_of(point)
-    facts = {
-        "Work item": state.get("work_id"),
-        "Target": state.get("target"),
-        "Workflow": state.get("workflow_id"),
-        "Status": state.get("status"),
-        "Phase": None if is_over else current_phase(state),
-        "Step": None if is_over else current_step(state),
-        "Phases completed": ", ".join(phases_completed(state)),
-        "Resume point": f"{place_of(point)} ({point['mode']})" if point and not is_said else None,
-    }
-    yield from (one_line(f"{name}: {value}", MAX_LINE) for name, value in facts.items() if value not in (None, ""))
+    resume = f"{place_of(point)} ({point['mode']})" if point and not is_said else None
+    facts = {**state_facts(state), "resume point": resume}
+    yield from (one_line(f"{name.capitalize()}: {value}", MAX_LINE) for name, value in facts.items() if value)
 
 
 def is_lacking(root: str, text: str) -> bool:

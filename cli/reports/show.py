@@ -112,7 +112,7 @@ def describe_session(run: Run, session_id: str) -> tuple[dict[str, Any], list[st
         f"  the client's session: {', '.join(clients) or 'unknown'}",
         f"  written by: {', '.join(writers)}",
         "",
-        *([*session_table(lambda: [session]), ""] if session is not None else []),
+        *([*session_table([session]), ""] if session is not None else []),
         *[line_of(recorded) for recorded in found],
     ]
 

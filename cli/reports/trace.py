@@ -13,13 +13,12 @@ from faber_ledger.ledger.clock import CROCKFORD, is_event_id, seconds_of
 from faber_ledger.ledger.encoding import sha256
 from faber_ledger.ledger.event_types import REDACTED
 from faber_ledger.projections.history import ABANDONED, Compactions
-from faber_ledger.projections.timeline import MILESTONES, Moment, build_timeline
+from faber_ledger.projections.timeline import MILESTONES, Bar, Moment, Timeline, build_timeline
 from faber_ledger.projections.usage import Usage
 from faber_ledger.runs.progress import FINISHED, phase_statuses, text_of
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
-    from faber_ledger.projections.timeline import Bar, Timeline
 
 Attributes: TypeAlias = dict[str, Any]  # texts, numbers, and lists of texts
 

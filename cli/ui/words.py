@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -113,14 +113,12 @@ def _ran_words(session: SessionSummary) -> str:
     return "unknown" if seconds is None else f"over {duration(seconds)}"
 
 
-def session_table(
-    sessions: Callable[[], Iterable[SessionSummary]], tokens: Mapping[str, int] | None = None
-) -> Iterator[str]:
-    """Return a table of sessions, one line each; nothing for none. Agents are a column where there are others.
+def session_table(sessions: Iterable[SessionSummary], tokens: Mapping[str, int] | None = None) -> Iterator[str]:
+    """Yield a table of sessions, one line each; nothing for no session.
 
-    So are the `tokens` of sessions, if there are any.
+    Agents are a column where there are others, and so are the `tokens` of sessions, if there are any.
     """
-    found, tokens = list(sessions()), tokens or {}
+    found, tokens = list(sessions), tokens or {}
     ends = Counter([_end_of(session["session_id"]) for session in found])
     rows: Sequence[tuple[str, ...]] = [TITLES, *[_cells(session, ends, tokens) for session in found]]
     rows = rows if tokens else _without(rows, "tokens")
