@@ -96,7 +96,7 @@ def parse_url(url: str, source: str) -> dict[str, str]:
     if not url.startswith(SCHEMES):
         raise UsageFailed(f"{escape(source)} is not a PostgreSQL URL", hint=f"it has the form {EXAMPLE}")
     if is_ambiguous(url):
-        raise UsageFailed(f"{escape(source)} is not a PostgreSQL URL that can be read in one way", hint=HINT)
+        raise UsageFailed(f"{escape(source)} is ambiguous as a PostgreSQL URL", hint=HINT)
     load_driver()
     from psycopg import Error
     from psycopg.conninfo import conninfo_to_dict

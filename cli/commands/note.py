@@ -72,7 +72,7 @@ def note(words: tuple[str, ...], kind: Kind, from_stdin: bool, run: str | None, 
 
 
 def _own_session(view: View, writer: str) -> str | None:
-    """Return the caller's session, also if another client's start has ended it, or the newest open one of this clone.
+    """Return the caller's session, even if another client's start has ended it, else this clone's newest open one.
 
     None if only other clones have one. An older tool may have started it.
     """

@@ -129,7 +129,7 @@ def _rows_on_server(chosen: Run, name: str) -> Iterator[tuple[Any, ...]]:
 
 
 def _remove(chosen: Run, name: str, reason: str | None, writer: str, client: str | None) -> RedactionResult:
-    """Remove the payload; note before that the remote's ref is to be replaced, so that an interrupt leaves it due."""
+    """Remove the payload; first note that the remote's ref has to be replaced, so that an interrupt leaves it due."""
     note_due(chosen, name)
     return redact_event(
         chosen,
@@ -165,9 +165,9 @@ def _purge_lines(purge: Purge, beside: dict[str, Any]) -> Iterator[str]:
 
 
 def _push(chosen: Run, name: str) -> bool:
-    """Send the redaction to the server that is configured, if it can be reached; return whether it has it now.
+    """Send the redaction to the configured server, if it can be reached; return whether the server has it now.
 
-    Where none is named, a run that was exchanged with one has its text there still.
+    If none is configured, a server with which the run was exchanged still has the text.
     """
     is_named = names_server()
     has_project = project_settings(chosen.root, os.environ).project is not None

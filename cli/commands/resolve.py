@@ -103,7 +103,7 @@ def _remove(root: str, conflict: Conflict, *, dry_run: bool) -> str:
 
 
 def _unite(conflict: Conflict, *, dry_run: bool) -> str:
-    """Put the union of the sides in the file's place, from which the log absorbs it, and stage it or remove it."""
+    """Replace the file with the union of the sides, which the log absorbs, and stage it or remove it."""
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
         sides = {}
         for stage, name in SIDES.items():
@@ -135,7 +135,7 @@ def _leave_the_tree(conflict: Conflict) -> None:
 
 
 def _merge(conflict: Conflict, found: list[Conflict]) -> Merged:
-    """Merge the sides of a state; a file that a person has made of them holds. Its ledger may be among `found`."""
+    """Merge the sides of a state; a file that a person has merged already stays. Its ledger may be among `found`."""
     run = conflict.run
     sides = [conflict.side(stage) for stage in (BASE, OURS, THEIRS)]
     base, ours, theirs = [side or b"" for side in sides]

@@ -317,7 +317,7 @@ def _lines_about_branch(root: str, state: dict[str, Any]) -> Iterator[str]:
 
 
 def _add_where_else(error: RunNotFound, root: str) -> None:
-    """Add to an error where else a run may be that this clone does not have; the remote was asked."""
+    """Add to an error where else the run may be, once the remote was asked."""
     if sender_of(root) is not None and "run resume" in (error.hint or ""):
         error.hint = hint_to_list(root)
     elsewhere = hint_to_ask(root) if carries_refs(root) else "" if names_server() else NO_SERVER

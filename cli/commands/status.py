@@ -152,7 +152,7 @@ def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
 
 
 def _is_client_here(run: Run, log: Log, blocks: Blocks) -> bool:
-    """Return whether the run has an open session of this clone, whose client is not known to be gone."""
+    """Return whether the run has an open session of this clone whose client may still be alive."""
     current = newest_open(blocks)
     if current is None or not sessions.is_open_here(log, blocks, current, run.root):
         return False
@@ -293,7 +293,7 @@ def _waiting_lines(run: Run) -> Iterator[str]:
 
 
 def _hook_lines(run: Run, found: Found) -> Iterator[str]:
-    """Yield the last five things that the hooks have said since the newest session began, and that are not over."""
+    """Yield the last five messages of hooks since the newest session began that still matter."""
     history = session_history(found.blocks)
     began = (seconds_of(history[-1].get("started_at")) if history else None) or 0.0
     over = ["Cannot read state file", "No active workflow found"]  # this command has read it

@@ -333,7 +333,7 @@ def _has_moved(found: Exchanged) -> bool:
 def _warn_about(found: Exchanged) -> None:
     """Warn about events with two contents, events not removed or left out, and deliveries that wait."""
     lines = [
-        f"{found.run_id}: event {name} has another content on the server than here ({who} there): both stay as they are"
+        f"{found.run_id}: event {name} differs from the one on the server ({who} there): both stay as they are"
         for name, who in found.conflicts.items()
     ]
     lines += [f"{found.run_id}: event {name}: {KEPT_ON_SERVER}" for name in found.not_removed]

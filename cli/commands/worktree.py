@@ -118,7 +118,7 @@ def _cells(site: Site) -> tuple[str, ...]:
 
 
 def _clean_up(site: Site, sites: list[Site], here: str, *, named: bool, dry_run: bool) -> dict[str, Any]:
-    """Remove one worktree unless something speaks against it, and return what was done and why.
+    """Remove one worktree unless there is a reason to keep it, and return what was done and why.
 
     `here` is the user's folder; `named` means that the user gave this worktree by name.
     """

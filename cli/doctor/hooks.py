@@ -165,7 +165,7 @@ TRACKED = "git tracks it, or cannot say, and anyone may have written its lines"
 
 
 FOLLOW = f"follow the message; {HOOK_LOG} has all of them, and doctor ignores them after a week"
-# Phrases of what hooks say although they have done their work; every other line is a warning.
+# Phrases in messages of hooks that have done their work; every other line is a warning.
 NOTES = (
     "is handled as",
     "state.json differed from the ledger",

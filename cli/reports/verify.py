@@ -95,7 +95,7 @@ def _beside(run: Run, note: TreeNote) -> Iterator[LogProblem]:
 
 
 def _has_all_rows(path: str, log: Log) -> bool:
-    """Return whether a published file has every row of the log, whatever else a stranger has put there."""
+    """Return whether a published file has every row of the log, whatever else it has."""
     try:
         with open_untrusted(path) as published:
             found = set(published.connection.execute(ROW))

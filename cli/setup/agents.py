@@ -131,7 +131,7 @@ def agent_entry(agent: str, name: str, seconds: int) -> dict[str, Any]:
 
 
 def _tell_user(agent: str) -> str:
-    """Return what a start does without the program: where it was used before, it says what to do, in the agent's form.
+    """Return the shell code of a start for a machine without the program: it says what to do if this clone has used it.
 
     Hooks run in the project's folder. An agent that shows its user nothing is asked to tell it.
     """

@@ -277,8 +277,8 @@ def plan_hooks(
 ) -> tuple[list[change.FileChange], list[str]]:
     """Return the changes of git's hooks, and what to do where another program owns one; `pre_commit` is the option.
 
-    A push has our lines where a clone sends its ledgers automatically, `is_sent`. Raises LedgerError where the
-    pre-commit hook is asked for and cannot be.
+    A push has our lines where a clone sends its ledgers automatically, `is_sent`. Raises LedgerError if the pre-commit
+    hook is requested and cannot be installed.
     """
     top = top_of(root)
     if pre_commit and top is None:

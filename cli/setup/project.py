@@ -45,10 +45,10 @@ def travel_word(root: str) -> str:
 def project_change(root: str, summaries: bool | None, usage: bool | None, carry: str | None) -> FileChange | None:
     """Return the change that writes the choices, and the project's id, into its settings; None if they stay.
 
-    Without a choice, a project that is set up for the first time gets RECORDED_BY_DEFAULT. In a clone that has
-    exchanged with a team's server the id is the one by which that knows the project, else the one that the commit has
-    which is checked out. Raises LedgerError for a file that must change and cannot; where nothing is due, settings that
-    cannot be used stay as they are: Settings reports them.
+    Without a choice, a project that is set up for the first time gets RECORDED_BY_DEFAULT. The id is the one by which a
+    team's server knows the project, if this clone has exchanged with one, else that of the checked-out commit. Raises
+    LedgerError for a file that must change and cannot; where nothing is due, settings that cannot be used stay as they
+    are: Settings reports them.
     """
     path = os.path.join(root, *PATH.split("/"))
     is_first = not is_set_up(root)
@@ -75,7 +75,7 @@ def project_change(root: str, summaries: bool | None, usage: bool | None, carry:
 
 
 def _make_project_id() -> str:
-    from ulid import ULID  # loads as much as a command
+    from ulid import ULID  # expensive to import
 
     return str(ULID())
 

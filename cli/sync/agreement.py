@@ -159,7 +159,7 @@ def fetch_here(root: str, say: Callable[[str], None]) -> list[str]:
 
 
 def hint_at_remote(root: str) -> str | None:
-    """Return what a clone without any run can bring from its remote, in words; None if nothing, or it asks none.
+    """Return, in words, what a clone without any run can bring from its remote; None if it has no remote to ask.
 
     The remote is asked twice, and has half of `SECONDS_TO_ASK` each time.
     """
@@ -189,7 +189,7 @@ def hint_at_remote(root: str) -> str | None:
 def find_work_at_remote(root: str, work_id: str, warn: Callable[[str], None]) -> str | None:
     """Return the run of a work item at the remote, the newest at work, else the newest; None if there is none.
 
-    Nor where nobody agreed to git refs, or the remote does not answer, which is a warning.
+    None, too, if this clone has not agreed to git refs, or the remote does not answer, which is a warning.
     """
     remote = remote_of(root)
     try:

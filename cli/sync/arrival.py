@@ -66,7 +66,7 @@ def required_remote(root: str) -> Remote:
 def list_remote_runs(remote: Remote, root: str) -> list[RemoteRun]:
     """Return the project's runs at the remote, the newest first; raises GitFailed.
 
-    A commit is anybody's: one that names no run, or another than its ref does, is left out.
+    Anybody can write a commit: one that names no run, or another than its ref does, is left out.
     """
     folder, found = project_key(root), []
     for name, commit, at, message in remote.list_newest():
@@ -80,9 +80,9 @@ def list_remote_runs(remote: Remote, root: str) -> list[RemoteRun]:
 def bring_run_from_refs(root: str, text: str, warn: Warn) -> str | None:
     """Fetch and absorb a run that a text names, and write the files that are missing here; return its id.
 
-    None where nobody agreed to git refs, or the remote has no such run. Where the remote does not answer, this clone
-    decides if it has the run, or the server does; else it raises ServerUnavailable. A ref that cannot be absorbed is a
-    warning if this clone has the run. Raises AmbiguousRun, and as `bring_runs`.
+    None if this clone has not agreed to git refs, or the remote has no such run. If this clone has the run, a ref that
+    cannot be absorbed is a warning, and so is a remote that does not answer, also if a server is named; else that
+    raises ServerUnavailable. Raises AmbiguousRun, and as `bring_runs`.
     """
     remote = remote_of(root)
     if remote is None:
@@ -124,7 +124,7 @@ def bring_runs(remote: Remote, root: str, wanted: list[RemoteRun], warn: Warn) -
                 warn(f"{one.run_id}: {error.message if isinstance(error, LedgerError) else error}")
                 continue
             if not Sent(run).events:
-                warn(f"{one.run_id}: the ref has no event that a ledger takes")
+                warn(f"{one.run_id}: the ref has no valid event")
                 continue
             brought.append(run)
     return brought

@@ -32,8 +32,8 @@ def exchange_in_background(root: str, sync: Callable[[Address], int]) -> None:
     Raises ServerUnavailable where the time is up in the middle of it, and as `exchange_refs`.
     """
     signal.signal(signal.SIGALRM, _end)
-    signal.alarm(SECONDS)  # one limit for both carriers, and for the turn
-    with suppress(TimeIsUp):  # another process had the turn all the time
+    signal.alarm(SECONDS)  # one limit for both carriers, and for the wait for the lock
+    with suppress(TimeIsUp):  # another process held the lock all the time
         _exchange(root, sync)
     signal.alarm(0)
 
@@ -72,7 +72,7 @@ def _sync(root: str, joined: str, sync: Callable[[Address], int]) -> None:
 
 
 def _say_nothing(message: str) -> None:
-    """Take a warning that nobody reads; what counts is kept for the run's next start."""
+    """Ignore a warning, since nobody reads it: what matters is noted for the next start."""
 
 
 def _end(*_: object) -> None:

@@ -270,7 +270,7 @@ def _fetch(remote: Remote, runs: dict[str, Carried], names: list[str]) -> list[s
 
 
 class Prepared(NamedTuple):
-    """A version to send, and what the run's note says once the remote has it; whether its state is that of here."""
+    """A version to send, the run's note once the remote has it, and whether its state is this clone's."""
 
     version: Version
     sent: Sent

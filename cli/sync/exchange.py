@@ -116,7 +116,7 @@ def exchange_run(
         note.save()
     left = len(list_waiting(run)) if pushes else 0
     names = sorted({*taken.conflicts, *pushed.conflicts})
-    conflicts = dict.fromkeys(names, "nobody knows by whom")
+    conflicts = dict.fromkeys(names, "from an unknown login")
     conflicts |= who_brought(remote.server, remote.project, run.run_id, names) if names else {}
     done = taken.added, pushed.added, taken.left_out, conflicts, pushed.not_removed, moved, left
     return Exchanged(run.run_id, *done, code or int(left > 0 or moved == LEFT_OUT))
@@ -240,8 +240,7 @@ def bring_run(root: str, text: str, url: str | None, warn: Warn, *, is_sure: boo
             found = exchange_run(remote, run, fetches=True, pushes=False, warn=warn, progress=progress)
     if lacks_ledger(run):
         raise RunNotFound(
-            f"the server has no event of {run_id} that a ledger takes",
-            hint=f"run `faber-ledger sync {run_id}` to see why",
+            f"the server has no valid event of {run_id}", hint=f"run `faber-ledger sync {run_id}` to see why"
         )
     if found.left_out:
         count = events_shown(len(found.left_out))
@@ -334,7 +333,7 @@ def _push_state(remote: ServerProject, run: Run, note: SyncNote, refused: set[st
         if not put_state(remote.server, remote.project, run.run_id, mine, content, writer, base, [*known, *refused]):
             if has_grown:  # since its events were pushed: the next exchange sends both
                 return False
-            whose = f" (that there is {escape(there.pushed_by)}'s)" if there is not None else ""
+            whose = f" (the server's is {escape(there.pushed_by)}'s)" if there is not None else ""
             raise LedgerError(
                 "the server has a redaction that is not fetched, a newer state, or a colleague's that is not"
                 f" fetched{whose}: `faber-ledger sync` fetches what is missing"

@@ -21,9 +21,9 @@ from faber_ledger.runs.synced import SyncNote
 Progress = Callable[[int, str], Callable[[int], object]]
 
 
-DOUBLED = "the server has answered with two events of its id"
+DOUBLED = "the server has answered with two events of this id"
 WITHOUT_PAYLOAD = "it has no payload"
-UNEXPLAINED = "and no redaction says so"
+UNEXPLAINED = "and no redaction explains that"
 
 
 class Taken(NamedTuple):

@@ -135,7 +135,7 @@ def _has_redacted(log: Log, path: str) -> bool:
 
 
 def _usable_state(run: Run, path: str | None, remote: str, warn: Warn) -> dict[str, Any]:
-    """Return a fetched state; empty if there is none, or, after a warning, none that this run may have."""
+    """Return a fetched state; empty if there is none, or if it cannot be this run's, after a warning."""
     found = state_of(path)
     try:
         if path is not None and not found:

@@ -67,7 +67,7 @@ def ref_name(run_id: str) -> str:
 
 
 def exchange_environment() -> dict[str, str]:
-    """Return the environment in which git asks a remote: one that has other settings than git's files is another."""
+    """Return the environment in which git asks a remote, without settings that could name another remote."""
     return {name: value for name, value in own_environment().items() if name not in GIVEN_SETTINGS}
 
 
@@ -105,10 +105,7 @@ def read_settings(top: str) -> dict[str, list[str]]:
 
 
 def digest_of_url(settings: dict[str, list[str]], remote: str) -> str:
-    """Return what tells whether a remote still has the URLs that it had, after what `insteadOf` makes of them.
-
-    A user or password in them may change.
-    """
+    """Return a digest of a remote's URLs, after what `insteadOf` makes of them, without users and passwords."""
     urls = [one for kind in ("url", "pushurl") for one in (kind, *settings.get(f"remote.{remote}.{kind}", ()))]
     rules = [(name, begin) for name, begins in settings.items() if name.endswith("insteadof") for begin in begins]
     used = [f"{name} {begin}" for name, begin in rules if any([url.startswith(begin) for url in urls])]
@@ -311,7 +308,7 @@ class Commit(NamedTuple):
 def read(top: str, commits: list[str], names: Iterable[str] = tuple(LARGEST)) -> Iterator[Iterator[Commit | None]]:
     """Read commits, or what refs have now, with their files: yield an iterator of them, None for what is not a commit.
 
-    The files are private ones, of the `names`. A file that is none, or is larger than `LARGEST`, is left out. One
+    The files are private copies of `names`; what is not a file, or larger than `LARGEST`, is left out. One
     process of git does it for all of them. The iterator raises GitFailed.
     """
     if not commits:
@@ -378,6 +375,6 @@ def delete_refs(top: str, refs: Iterable[str]) -> None:
 
 
 def decoded_name(name: str) -> str | None:
-    """Return the path form that a ref's name says; None of a name that was cut."""
+    """Return the path form that a ref's name encodes; None if the name was cut."""
     form = unquote(name)
     return form if ref_name(form) == name else None

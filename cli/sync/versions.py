@@ -60,7 +60,7 @@ def message_of(run: Run, state: dict[str, Any], log: Log, blocks: Blocks, *, is_
 
 
 def _path_of_state(run: Run) -> str:
-    """Return the path of a run's state in the project, also where this work tree lacks the run; empty of no place."""
+    """Return the path of a run's state in the project, even if this work tree lacks the run; empty if it has none."""
     try:
         place = find_run(run.root, run.run_id) if run.is_kept else run
     except InvalidRunId:
@@ -69,7 +69,7 @@ def _path_of_state(run: Run) -> str:
 
 
 def fields_of(message: str) -> dict[str, str]:
-    """Return what a commit's message, which is anybody's, says of the run."""
+    """Return what a commit's message says of the run; anybody may have written it."""
     pairs = [line.partition(": ")[::2] for line in message.splitlines() if ": " in line]
     return {name: one_line(value, LONGEST.get(name, LONGEST_FIELD)) for name, value in pairs}
 
@@ -104,7 +104,7 @@ def files_to_send(
             paths = commit.files if commit is not None else {}
             there = {name: read_or_empty(paths[name]) for name in (STATE, METADATA) if name in paths}
     if keeps_theirs and STATE in there:
-        with suppress(LedgerError):  # ours is better than one that nobody can read, or may send
+        with suppress(LedgerError):  # keep ours if the remote's cannot be read or sent
             state = check_state(run, parse_state(run, there[STATE]).value)
     if is_changed:
         here.metadata = digest
@@ -188,7 +188,7 @@ def _is_older_and_tracked(run: Run, sent: Sent, state: dict[str, Any]) -> bool:
 
 
 def due_files(run: Run, sent: Sent, warn: Warn = lambda _: None) -> list[str]:
-    """Return which of state and `metadata.json` are here as the remote does not have them.
+    """Return which of state and `metadata.json` differ from what the remote has.
 
     `warn` is called with why a file cannot be sent as it is here.
     """

@@ -167,7 +167,7 @@ def describe(
 def _activity_of(root: str, start: Recorded | None) -> tuple[str | None, float | None]:
     """Return whether the client of an open session is working or idle, and when it was heard of last.
 
-    Neither where the session is not of this clone and machine, or the client does not live, as far as is known.
+    Both are None for a session of another clone or machine, the first also if the client is not known to live.
     """
     if (seen := client_here(root, start)) is None:
         return None, None

@@ -81,7 +81,7 @@ def refused_shown(name: object) -> str:
 
 
 def _and(words: str, value: object) -> str:
-    """Return words that have a place for a value; nothing without a value."""
+    """Return words with the value filled in; empty without a value."""
     return words.format(value) if value else ""
 
 

@@ -187,7 +187,7 @@ def test_one_id_with_two_contents_is_named_and_the_rest_is_exchanged(team: Team)
     team.synced(first)
     done = team.sync(second)
     assert done.returncode == 22
-    named = f"{RUN}: event {row['id']} has another content on the server than here (written by "
+    named = f"{RUN}: event {row['id']} differs from the one on the server (written by "
     assert done.stderr.count(named) == 1
     assert b"later" in team.export(second)
     assert other["hash"].hex().encode() in team.export(second)

@@ -44,7 +44,7 @@ def test_an_ambiguous_url_is_refused_and_not_repeated(project: Project, rest: st
     configure(project, url)
     fleet = project.faber("fleet")
     assert fleet.returncode == 2
-    assert "is not a PostgreSQL URL that can be read in one way" in fleet.stderr
+    assert "is ambiguous as a PostgreSQL URL" in fleet.stderr
     assert "%2F" in fleet.stderr
     for word in ("hun", "ter2"):
         assert word not in fleet.stdout + fleet.stderr
