@@ -80,15 +80,14 @@ each, a push in a fresh database each time; the table has the medians. Other wor
 was {load:.1f} before, so all but the clients at once is measured in processor time: of clients and server together, or
 of the client where its part is named, and then the column "processor" has both.
 
-- COPY is one `COPY` of the same rows, which are in memory, into the same table by its owner, with the same triggers and
-  indexes. A push also reads the ledger, looks for conflicts, and commits each 5,000 events.
-- "one client" pushes the same {clients} runs one after the other. All are connected before the clock starts.
-- A pull is `sync --fetch` in a clone that has nothing of the run: it fetches, judges each event, writes the log, and
-  folds the blocks. `import` reads the same events from a file in a fresh clone, and does the same with them.
-- {news} new events are notes of one clone, which pushes them; another one brings them. Both have all others.
+- COPY is one `COPY` of the same rows from memory into the same table by its owner. A push also reads the ledger, looks
+  for conflicts, and commits each 5,000 events.
+- "one client" pushes the same {clients} runs one after the other.
+- A pull is `sync --fetch` in a clone that has nothing of the run. `import` reads the same events from a file.
+- {news} new events are notes of one clone, which another one brings. Both have all others.
 
-After each round of the clients and each pull, the number of events of each run and a digest of their hashes are
-compared with the ledgers': nothing was lost or doubled.
+After each round of the clients and each pull the number of events and their hashes are compared with the ledgers':
+nothing was lost or doubled.
 
 """
 READ = """
