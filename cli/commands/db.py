@@ -158,12 +158,12 @@ def invite_login(name: str, admin: bool, url: str | None, as_json: bool) -> None
     show(data, [*lines, f"  faber-ledger team join {quote_word(theirs.with_options)}"], as_json=as_json)
 
 
-@db.command(short_help="Let a role see it no more.")
+@db.command(short_help="Stop a role from seeing it.")
 @click.argument("role")
 @click.option("--yes", is_flag=True, help="Expel the only admin, too; then the database's owner decides alone.")
 @server_options
 def expel(role: str, yes: bool, url: str | None, as_json: bool) -> None:
-    """Let ROLE see this project on the server no more. What it has fetched it keeps.
+    """Stop ROLE from seeing this project on the server. It keeps what it has fetched.
 
     Whoever sees it through a group is taken out of the group, in `psql`.
 

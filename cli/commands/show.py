@@ -46,7 +46,7 @@ def show_one(what: str, run: str | None, url: str | None, content: bool, as_json
     event, and which login brought it.
     Example: faber-ledger show specification --content
     Exit codes: 0 done; 2 wrong usage; 10 no such run or ledger, nothing or several things with that
-    name, or a content that does not exist any more; 12 newer format; 20 the ledger is damaged.
+    name, or a content that no longer exists; 12 newer format; 20 the ledger is damaged.
     """
     root = find_root(os.getcwd())
     logs = kept_logs(root) if run is None and is_event_id(what.upper()) else ()

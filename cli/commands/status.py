@@ -147,7 +147,7 @@ def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
         found = found._replace(missing=missing, why=why_not_published(run, state, TreeNote(run)))
         named = branch_name(state)
         if state.get("status") in FINISHED and named and branch_of(run.root) not in (None, named):
-            found = found._replace(missing=0)  # they stay in this clone: nobody commits to the branch any more
+            found = found._replace(missing=0)  # they stay in this clone: nobody commits to the branch now
     return found._replace(agrees=found.why is not None or not differing_blocks(found.blocks, state))
 
 

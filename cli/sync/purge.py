@@ -60,7 +60,7 @@ def purge_refs(run: Run, event: str, warn: Warn) -> Purge:
         return Purge(problem=f"git's refs may still reach what was redacted: {error}", hint="redact the event again")
     remote, sent = remote_of(run.root), Sent(run)
     if remote is None and sent.commit and may_have_event(top, sent.commit, event):
-        problem = f"{sent.remote} may still have what was redacted: this clone sends no ledgers to it any more"
+        problem = f"{sent.remote} may still have what was redacted: this clone no longer sends ledgers to it"
         hint = (
             "`faber-ledger init --carry refs` and the same redaction replace the ref; or delete it where it is hosted"
         )
@@ -123,7 +123,7 @@ class Forgotten(NamedTuple):
 
 
 def forget_at_remote(remote: Remote, run: Run, warn: Warn, *, is_sure: bool) -> Forgotten:
-    """Delete a run's ref at the remote and what was fetched of it; this clone sends it no more.
+    """Delete a run's ref at the remote and what was fetched of it; this clone no longer sends it.
 
     Its events are fetched into the log before. A ref that is gone is not sent again, either. Raises LedgerError with
     what would be deleted unless the user `is_sure`, ServerUnavailable, ServerRefused, and RunNotFound if there is no

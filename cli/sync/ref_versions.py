@@ -1,7 +1,7 @@
 """The versions of a run's ledger in its git refs, here and at the remote: evidence for `verify --git`.
 
 A ref reaches a payload if any commit of its history has a ledger with it. A host may keep objects
-that no ref reaches any more, for a time that only it knows.
+that no ref reaches now, for a time that only it knows.
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ class Remote:
         self.refusal: GitFailed | None = None
         if agreed not in ("", digest_of_url(settings, name)):
             what = f"the URL of {name} is not the one that this clone has agreed to send its ledgers to"
-            what = what if f"remote.{name}.url" in settings else f"git knows no remote {name} here any more"
+            what = what if f"remote.{name}.url" in settings else f"git no longer knows a remote {name} here"
             how = "`git config --show-origin --get-regexp '^(remote|url)[.]'` shows where it comes from"
             self.refusal = GitFailed(
                 what, hint=f"run `faber-ledger init --carry refs --remote NAME` to agree to it; {how}"

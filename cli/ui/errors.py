@@ -59,7 +59,7 @@ def _as_ledger_error(error: click.ClickException | LedgerError | sqlite3.Databas
         return IntegrityError(f"the ledger cannot be read: {error}", hint="run `faber-ledger verify`")
     if isinstance(error, FileNotFoundError) and error.filename is None:  # as os.getcwd raises it
         hint = "go to a folder that exists, and run the command again"
-        return LedgerError("the current folder does not exist any more", hint=hint)
+        return LedgerError("the current folder no longer exists", hint=hint)
     message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
     is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     hint = "free space on the disk" if is_full else "check that the file exists and that you may use it"

@@ -52,7 +52,7 @@ class Successor(NamedTuple):
     branch: str | None = None
 
     def left_behind(self) -> OtherRun | None:
-        """Return the run that is active no more since the new one was fetched; None without one."""
+        """Return the run that stopped being active when the new one was fetched; None without one."""
         before = self.before
         return before if before is not None and before.is_over and before.run_id != self.run_id else None
 

@@ -369,5 +369,5 @@ def test_a_new_password_in_the_url_is_no_other_url(one: CarriedClone) -> None:
     one.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
     assert "agreed to" not in one.sync(code=13).stderr
     one.git("remote", "rename", "origin", "upstream")
-    assert "git knows no remote origin here any more" in one.sync(code=13).stderr
-    assert "any more): run `faber-ledger init --carry refs --remote NAME`" in one.faber("status").stdout
+    assert "git no longer knows a remote origin here" in one.sync(code=13).stderr
+    assert "origin here): run `faber-ledger init --carry refs --remote NAME`" in one.faber("status").stdout

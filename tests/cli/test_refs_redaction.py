@@ -320,7 +320,7 @@ def test_refs_that_are_left_in_a_project_without_them_are_deleted(team: Team, co
     name = note_id(team.ann)
     assert team.ann.faber(*command).returncode == 0
     said = team.ann.redact(name)
-    assert "origin may still have what was redacted: this clone sends no ledgers to it any more" in said
+    assert "origin may still have what was redacted: this clone no longer sends ledgers to it" in said
     assert team.ann.git("for-each-ref", REF) == ""
     add(team.ann, "never sent")
     assert "origin" not in team.ann.redact(note_id(team.ann, "never sent"))
