@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -120,9 +122,17 @@ def app() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code; say which repository above the project was not used."""
+    _open_closed_streams()
     code = run_command(app, arguments)
     if unused_tops and "--json" not in arguments:
         from faber_ledger.runs.ownership import describe_unused  # only below a repository of another user
 
         say(" - ".join(describe_unused()))
     return code
+
+
+def _open_closed_streams() -> None:
+    """Open the null device in place of each standard stream that the caller has closed: Python has None for it."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, errors="replace"))  # noqa: SIM115  # it stays open

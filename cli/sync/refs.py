@@ -168,7 +168,7 @@ class Remote:
                 what, hint=f"run `faber-ledger init --carry refs --remote NAME` to agree to it; {how}"
             )
         self.known: dict[str, str] = {}  # what `heads` has returned last of all refs
-        self._may_ask = not is_quiet and sys.stdin is not None and sys.stdin.isatty()
+        self._may_ask = not is_quiet and sys.stdin.isatty()
 
     def heads(self, pattern: str = "*") -> dict[str, str]:
         """Return the commits of the remote's refs by their names; raises GitFailed."""

@@ -138,8 +138,7 @@ no_pager_option = click.option(
 
 def show_long(lines: Callable[[], Iterable[str]]) -> None:
     """Print lines with control characters made visible; on a terminal through the user's pager."""
-    is_on_terminal = sys.stdout is not None and sys.stdout.isatty()  # None: the shell closed it
-    if not is_on_terminal or click.get_current_context().meta.get(SWITCHED_OFF):
+    if not sys.stdout.isatty() or click.get_current_context().meta.get(SWITCHED_OFF):
         for line in lines():
             tell(line)
         return

@@ -47,6 +47,23 @@ def test_a_reader_that_stops_early_is_not_an_error(project: Project, arguments: 
     assert (process.returncode, errors) == (0, b"")
 
 
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [("mcp >&-", 0), ("mcp <&-", 0), ("status nothing >&-", 10), ("session-load >&-", 0), ("verify 2>&-", 0)],
+)
+def test_a_stream_that_the_shell_has_closed_is_not_an_error(project: Project, words: str, code: int) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'"$0" {words}', COMMAND],
+        cwd=project.root,
+        env=project.environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, b"Traceback" in done.stderr) == (code, False)
+
+
 def test_an_import_without_a_writable_state_exits_accordingly(project: Project, tmp_path: Path) -> None:
     lines = tmp_path / "run.jsonl"
     assert project.faber("export", "-o", str(lines)).returncode == 0
