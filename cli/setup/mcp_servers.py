@@ -117,12 +117,15 @@ def _with_server(text: str, entry: dict[str, Any], path: str) -> str:
     value, member = (tomllib.loads(text), "mcp_servers") if is_toml else (JsonText(text or EMPTY).value, MEMBER)
     servers = value.get(member, {})
     if not isinstance(servers, dict):
-        raise ValueError(f"`{member}` has another form")
+        raise ValueError(f"`{member}` is not a {'table' if is_toml else 'JSON object'}")
     if PROGRAM in servers:
         return text
     if is_toml:
         made = f"{text.rstrip()}\n\n{TABLE}" if text.strip() else TABLE
-        tomllib.loads(made)  # raises for servers that are an inline table, to which none can be added
+        try:
+            tomllib.loads(made)
+        except ValueError:
+            raise ValueError(f"`{member}` is an inline table: write it as `[{member}]`") from None
         return made
     text = keep_found(text, EMPTY) if text else EMPTY
     if MEMBER in value:

@@ -24,7 +24,14 @@ FOREIGN = {
     ".json": '{ "mcpServers":  {"é": {"command": "mine"}}, "hooks": {"BeforeTool": []} }\n',
     ".toml": 'model = "é"\n\n[mcp_servers.mine] # a comment\ncommand = "mine"\n',
 }
-BROKEN = {".json": ["{", "[]", '{"mcpServers": []}'], ".toml": ["[", "mcp_servers = 1\n", "mcp_servers = {}\n"]}
+BROKEN = {
+    "cursor": {"{": "", "[]": "", '{"mcpServers": []}': "`mcpServers` is not a JSON object"},
+    "codex": {
+        "[": "",
+        "mcp_servers = 1\n": "`mcp_servers` is not a table",
+        "mcp_servers = {}\n": "`mcp_servers` is an inline table: write it as `[mcp_servers]`",
+    },
+}
 
 
 def servers_in(path: Path) -> dict[str, Any]:
@@ -72,12 +79,12 @@ def test_foreign_servers_are_kept_byte_for_byte(project: Project, agent: str) ->
     assert path.read_text() == edited
 
 
-@pytest.mark.parametrize("agent", ["codex", "cursor"])
+@pytest.mark.parametrize("agent", BROKEN)
 def test_a_file_of_another_form_is_left_as_it_is(project: Project, agent: str) -> None:
     path = project.root / FILES[agent]
-    for content in BROKEN[path.suffix]:
+    for content, why in BROKEN[agent].items():
         project.write(FILES[agent], content)
-        assert f"error: {FILES[agent]}: " in project.said("init", "--mcp", agent, code=1)
+        assert f"error: {FILES[agent]}: {why}" in project.said("init", "--mcp", agent, code=1)
         assert path.read_text() == content
 
 
