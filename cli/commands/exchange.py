@@ -124,7 +124,7 @@ def _send(run: Run, endpoint: str, *, follow: bool, with_texts: bool) -> None:
                 if not sent or not follow:
                     raise
                 if error.message != said:
-                    warn(f"{error.message}: it is tried again")
+                    warn(f"{error.message}: trying again")
                 said = error.message
                 time.sleep(LOOK_SECONDS)
                 continue

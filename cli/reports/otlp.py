@@ -16,7 +16,6 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan
-from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
 
@@ -36,6 +35,8 @@ MOST_AT_ONCE = 500  # spans in a request
 WEB = re.compile(r"((?:https?|ssh|git)://)(?:[^/?#]*@)?([^@/?#]+(?:/[^@?#]*)?)(?:[?#][^@]*)?\Z")
 SCP = re.compile(r"\A(?:[^@:/]*@)?([^@:/]+):/?([^@:]+)\Z")
 IDS = ("traceId", "spanId", "parentSpanId")
+TOO_MANY_REQUESTS = 429
+KEY_HINT = ", and what its server wants in OTEL_EXPORTER_OTLP_HEADERS"
 
 
 class Sender:
@@ -48,7 +49,7 @@ class Sender:
         self._address, self._repository, self._session = address_of(endpoint), repository, _Session()
         self._exporter = OTLPSpanExporter(self._address, session=self._session)
         if complaints.count:
-            message = "a variable of OpenTelemetry's, OTEL_EXPORTER_OTLP_…, has another form than it wants"
+            message = "OpenTelemetry does not understand one of its variables OTEL_EXPORTER_OTLP_…"
             raise UsageFailed(message, hint="OTEL_EXPORTER_OTLP_HEADERS is NAME=VALUE,NAME=VALUE")
 
     def send(self, trace: Trace) -> None:
@@ -62,19 +63,17 @@ class Sender:
     def _send(self, spans: list[ReadableSpan]) -> None:
         if not spans:
             return
-        is_sent, code = self._exporter.export(spans) is SpanExportResult.SUCCESS, self._session.code
-        refused = _refused_spans(self._session.answer)
-        if (
-            is_sent and code < 300 and not refused
-        ):  # the exporter takes a redirect for an answer, and does not follow it
+        self._exporter.export(spans)  # what it returns is success for a redirect, too, which it does not follow
+        code = self._session.code
+        is_taken = 200 <= code < 300
+        refused = _refused_spans(self._session.answer) if is_taken else None
+        if is_taken and not refused:
             return
         why = f"HTTP status {code}" if code else self._session.error
         message = f"{escape(self._address.partition('?')[0])} did not take {refused or 'the spans: ' + why}"
         hint = f"check the endpoint{KEY_HINT if code in (401, 403) else ''}; run the command again"
-        raise (ServerRefused if refused or 300 <= code < 500 else ServerUnavailable)(message, hint=hint)
-
-
-KEY_HINT = ", and what its server wants in OTEL_EXPORTER_OTLP_HEADERS"
+        is_final = refused or (300 <= code < 500 and code != TOO_MANY_REQUESTS)
+        raise (ServerRefused if is_final else ServerUnavailable)(message, hint=hint)
 
 
 def _refused_spans(answer: bytes) -> str | None:

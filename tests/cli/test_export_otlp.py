@@ -100,9 +100,9 @@ def test_an_export_twice_is_the_same_trace_and_the_run_comes_last(project: Proje
     finish(project)
     first, again = sent(project, receiver), sent(project, receiver)
     assert [span.SerializeToString() for span in first] == [span.SerializeToString() for span in again]
-    project.said("export", "--otlp", f"{receiver.address}/base/v1/traces")
+    project.said("export", "--otlp", f"{receiver.address}/base/v1/traces?team=shop")
     requests = [receiver.requests.get(timeout=SECONDS) for _ in range(2)]
-    assert [path for path, _ in requests] == ["/base/v1/traces"] * 2
+    assert [path for path, _ in requests] == ["/base/v1/traces?team=shop"] * 2
     assert spans_of(requests[1][1]) == first[-1:]
 
 
@@ -230,7 +230,7 @@ def test_who_follows_waits_for_an_endpoint_that_was_there(project: Project) -> N
         first.server.server_close()
         project.change_state(status="completed")
         assert follower.stderr is not None
-        assert any("it is tried again" in line for line in follower.stderr)
+        assert any("trying again" in line for line in follower.stderr)
         with Receiver(port=first.server.server_port) as second:
             assert names_of(second.next() + second.next()) == ["phase build", "invoke_workflow fractary-faber:default"]
             assert follower.wait(SECONDS) == 0
@@ -309,6 +309,13 @@ def test_a_redirect_is_not_followed(project: Project, receiver: Receiver) -> Non
         said = project.said("export", "--otlp", leading.address, code=14)
     assert f"error: {leading.address}/v1/traces did not take the spans: HTTP status 307\n" in said
     assert receiver.all() == []
+
+
+@pytest.mark.parametrize(("answer", "code"), [(400, 14), (429, 13), (503, 13)])
+def test_what_may_be_taken_later_is_told_from_a_refusal(project: Project, answer: int, code: int) -> None:
+    finish(project)
+    with Receiver(answer) as refusing:
+        project.said("export", "--otlp", refusing.address, code=code, env={"OTEL_EXPORTER_OTLP_TIMEOUT": "1"})
 
 
 def test_spans_that_an_answer_refuses_are_not_sent(project: Project) -> None:
