@@ -92,7 +92,7 @@ class Tools:
 
     def _begin(self, client: Client, words: list[str], *run: str, yes: bool) -> str:
         """Run a command that makes a run active, and return what it prints."""
-        answer = self._run(client, ["run", *words, *(["--yes"] if yes else []), *run], self.session.note_use)
+        answer = self._run(client, ["run", *words, *(["--yes"] if yes else []), *run])
         self.session.note_opened()
         return answer.replace("run `faber-ledger session-load`", "call `context`")
 

@@ -20,7 +20,7 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.projections.fold import fold, open_sessions
 from faber_ledger.recording.call import Call, subject_of
 from faber_ledger.recording.incoming import Decided
-from faber_ledger.recording.sessions import session_of
+from faber_ledger.recording.sessions import client_of, session_of
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.kept import run_here
@@ -43,8 +43,7 @@ class AgentSession:
     def __init__(self) -> None:
         self._own = f"{OWN}{os.urandom(8).hex()}"
         self._agent = ""
-        self._is_used = False
-        self._opened: set[str] = set()  # the runs on which this process has opened a session
+        self._opened: set[tuple[str | None, str | None]] = set()  # client and run of each session that was here
 
     def become_client(self, name: str, version: str) -> None:
         """Set this process's variables as the client `name` sets them for a command in its shell."""
@@ -53,11 +52,12 @@ class AgentSession:
         self._agent = agent_name(name)
         os.environ["AI_AGENT"] = f"{self._agent}_{re.sub(r'[._]', '-', version)[:LONGEST_NAME]}"
         root = find_root(os.getcwd())
-        is_open = self._find_open(root)
-        hooked = client_of_process(root, str(os.getppid()), self._own) if self._agent == CLIENT else None
-        client, pid = (hooked.client, hooked.pid) if hooked is not None else (self._own, str(os.getpid()))
-        if is_open is not None:
-            client, pid = is_open["client"] or "", pid_of(is_open)
+        client = self._own
+        pid: str | None = str(os.getpid())
+        if (start := self._find_open(root)) is not None:
+            client, pid = start["client"] or "", pid_of(start)
+        elif self._agent == CLIENT and (hooked := client_of_process(root, str(os.getppid()), self._own)) is not None:
+            client, pid = hooked.client, hooked.pid
         os.environ["CLAUDE_CODE_SESSION_ID"] = client
         if pid is not None:
             os.environ["CLAUDE_PID"] = pid
@@ -68,19 +68,16 @@ class AgentSession:
         One that another client's start has ended as abandoned is not opened again: the two would end each other's.
         """
         root = find_root(os.getcwd())
-        self.note_use()
-        if self._find_open(root) is None and (run := _choose_active(root)).run_id not in self._opened:
+        if self._find_open(root) is not None:
+            return
+        run = _choose_active(root)
+        if (client_of(os.environ), run.run_id) not in self._opened:
             self._deliver(Hook, root, run, "SessionStart", source="mcp")
-            self._opened.add(run.run_id)
-
-    def note_use(self) -> None:
-        """Note that this process's own client is about to have a session, which it ends."""
-        self._is_used |= os.environ["CLAUDE_CODE_SESSION_ID"] == self._own
+            self.note_opened()
 
     def note_opened(self) -> None:
-        """Note that this process's own client has a session on the active run."""
-        run_id = active_run(find_root(os.getcwd())).run_id
-        self._opened |= set() if run_id is None else {run_id}
+        """Note that the client has a session on the active run."""
+        self._opened.add((client_of(os.environ), active_run(find_root(os.getcwd())).run_id))
 
     def give_packet(self) -> str:
         """Return the packet of the active run, and open a session with it; one that is open gets it again.
@@ -88,20 +85,19 @@ class AgentSession:
         Raises LedgerError, also for a finished run.
         """
         root = find_root(os.getcwd())
-        run, is_open = _choose_active(root), self._find_open(root)
-        self.note_use()
-        if is_open is None:
+        run, start = _choose_active(root), self._find_open(root)
+        if start is None:
             packet = self._deliver(Start, root, run, "SessionStart", source="mcp")
-            self._opened.add(run.run_id)
         else:
-            packet = self._deliver(_Again, root, run, "SessionStart", open=session_of(is_open) or "")
+            packet = self._deliver(_Again, root, run, "SessionStart", session=session_of(start) or "")
         if packet is None:
             raise LedgerError(f"{run.run_id} is finished and has no context", hint="start or resume a run")
+        self.note_opened()
         return packet
 
     def end(self, reason: str) -> None:
         """End the session that this process has opened, if it has opened one."""
-        if not self._is_used:
+        if self._own not in [client for client, _ in self._opened]:
             return
         os.environ |= {"CLAUDE_CODE_SESSION_ID": self._own, "CLAUDE_PID": str(os.getpid())}
         root = find_root(os.getcwd())
@@ -118,15 +114,16 @@ class AgentSession:
         return next((start for start in starts if start is not None and self._is_mine(start, root)), None)
 
     def _is_mine(self, start: Recorded, root: str) -> bool:
-        client = start["client"] or OWN
-        is_same = dict(start["event"]).get("agent") == self._agent and is_alive(pid_of(start)) is not False
-        is_mine = client == self._own or (is_same and not client.startswith(OWN))
-        return is_mine and start["writer"] == known_writer(root)
+        if start["writer"] != known_writer(root):
+            return False
+        if start["client"] is None or start["client"].startswith(OWN):
+            return start["client"] == self._own
+        return dict(start["event"]).get("agent") == self._agent and is_alive(pid_of(start)) is not False
 
     def _deliver(self, kind: type[Hook], root: str, run: Run | None, hook: str, **fields: str) -> str | None:
         """Record a delivery that no hook has sent, and return the text that it is answered with."""
         at = now()
-        client = os.environ["CLAUDE_CODE_SESSION_ID"]
+        client = client_of(os.environ)
         said = {"session_id": client, "cwd": root, "hook_event_name": hook, "timestamp": at, **fields}
         call = Call(hook, dumps(said).encode(), os.environ)
         seen = note_delivery(root, client, call.pid, at, is_end=hook == "SessionEnd")
@@ -150,7 +147,7 @@ class _Again(Start):
     """The packet once more, for a session that is open: what it loads is recorded in that one."""
 
     def _receive(self, state: dict[str, Any]) -> Arrival:
-        return {**super()._receive(state), "session_id": self.call.text("open") or ""}
+        return {**super()._receive(state), "session_id": self.call.text("session") or ""}
 
     def _put(self, arrival: Arrival) -> None:
         self._arrival = arrival  # nothing waits in the inbox: no delivery has come

@@ -244,6 +244,14 @@ def test_a_signal_ends_the_session_and_a_kill_leaves_it(
     assert [one["end_reason"] for one in sessions(project)] == [reason, None]
 
 
+def test_a_question_opens_no_session_and_ends_none(project: Project, server: Server) -> None:
+    project.said("note", "so that there is a ledger")
+    before = project.types
+    assert server.call("run_start", work_id="9")["result"]["isError"]
+    assert server.process.communicate(timeout=30) == ("", "")
+    assert project.types == before
+
+
 def test_a_client_that_dies_before_it_reads_its_answers_ends_its_session(project: Project, server: Server) -> None:
     server.call("context")
     server.process.stdout.close()
