@@ -60,7 +60,7 @@ LOOK_SECONDS = 0.4  # between two looks at the files
 def export(run: str | None, output: str | None, form: str, endpoint: str | None, follow: bool, texts: bool) -> None:
     """Write the events of RUN (default: the active run) for other tools, or for `faber-ledger import`.
 
-    With --otlp send its spans that have ended, the run's last, to what shows OpenTelemetry traces.
+    With --otlp send the spans that have ended to a receiver of OpenTelemetry traces, the run's own span last.
 
     \b
     Example: faber-ledger export -o events.jsonl

@@ -17,9 +17,9 @@ from faber_ledger.postgres.address import missing_extra
     help="The project's folder, instead of the working folder.",
 )
 def mcp(project: str | None) -> None:
-    """Let an agent ask and record by calling tools, for one that has no hooks; `init --mcp AGENT` registers it.
+    """Serve tools for an agent that has no hooks; `init --mcp AGENT` registers this command.
 
-    The agent starts this command, and ends it by closing its standard input, which ends the agent's session.
+    The agent starts it, and ends it and its session by closing its standard input.
 
     \b
     Example: faber-ledger mcp --project ~/myproject

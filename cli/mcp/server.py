@@ -163,8 +163,7 @@ async def _serve(server: MCPServer[Any], tools: Tools) -> None:
 
 async def _end_at_signal(tools: Tools) -> None:
     """End the session at an interrupt, between two calls; the thread that waits for input cannot be interrupted."""
-    wanted = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
-    with anyio.open_signal_receiver(*wanted) as signals:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
         async for received in signals:
             tools.end(received.name.lower())
             os._exit(0)
