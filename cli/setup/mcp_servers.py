@@ -114,7 +114,7 @@ def _path_of(root: str, scope: str, agent: str) -> str:
 def _with_server(text: str, entry: dict[str, Any], path: str) -> str:
     """Return a file's text with our server, unless it has one of our name; raises ValueError for another form."""
     is_toml = path.endswith(".toml")
-    value, member = (tomllib.loads(text), "mcp_servers") if is_toml else (JsonText(text or EMPTY).value, MEMBER)
+    value, member = _read(text, path)
     servers = value.get(member, {})
     if not isinstance(servers, dict):
         raise ValueError(f"`{member}` is not a {'table' if is_toml else 'JSON object'}")
@@ -133,14 +133,21 @@ def _with_server(text: str, entry: dict[str, Any], path: str) -> str:
     return with_child(text, (), {PROGRAM: entry}, MEMBER)
 
 
+def _read(text: str, path: str) -> tuple[dict[str, Any], str]:
+    """Return what a file says, and its member that has the servers; raises ValueError."""
+    is_toml = path.endswith(".toml")
+    return (tomllib.loads(text), "mcp_servers") if is_toml else (JsonText(text or EMPTY).value, MEMBER)
+
+
 def _without_server(text: str, entry: dict[str, Any], path: str) -> str:
     """Return a file's text without our server, as `_with_server` adds it; raises ValueError."""
+    value, member = _read(text, path)
+    servers = value.get(member)
+    if not isinstance(servers, dict) or servers.get(PROGRAM) != entry:
+        return text
     if path.endswith(".toml"):
         before, found, after = text.partition(TABLE)
         return before.rstrip("\n") + ("\n" if before.strip() else "") + after if found else text
-    servers = JsonText(text).value.get(MEMBER)
-    if not isinstance(servers, dict) or servers.get(PROGRAM) != entry:
-        return text
     return without(text, (MEMBER, PROGRAM) if len(servers) > 1 else (MEMBER,))
 
 

@@ -79,6 +79,14 @@ def test_foreign_servers_are_kept_byte_for_byte(project: Project, agent: str) ->
     assert path.read_text() == edited
 
 
+def test_an_entry_to_which_the_user_has_added_stays(project: Project) -> None:
+    project.said("init", "--mcp", "codex")
+    edited = (project.root / FILES["codex"]).read_text() + "required = true\n"
+    project.write(FILES["codex"], edited)
+    project.said("uninstall")
+    assert (project.root / FILES["codex"]).read_text() == edited
+
+
 @pytest.mark.parametrize("agent", BROKEN)
 def test_a_file_of_another_form_is_left_as_it_is(project: Project, agent: str) -> None:
     path = project.root / FILES[agent]
