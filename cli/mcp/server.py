@@ -156,9 +156,9 @@ async def _serve(server: MCPServer[Any], tools: Tools) -> None:
         try:
             await server.run_stdio_async()
         except* BrokenPipeError:  # the client has ended before it read all answers
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nor does it read what is buffered
+            pass
         tools.end("input_closed")
-        tasks.cancel_scope.cancel()
+        os._exit(0)  # a client that has gone cannot be sent what is buffered
 
 
 async def _end_at_signal(tools: Tools) -> None:
