@@ -164,11 +164,12 @@ class Hook:
             self.warn(f"tokens were not counted: {error!r}")
 
     def _count_killed(self, recording: Recording, facts: list[Draft]) -> None:
-        """Count for a session that this start has ended, since its client's process is gone."""
+        """Count for a session that this start has ended, if its client's process is gone."""
         from faber_ledger.recording.leaving import add_cost_of_killed
 
         try:
-            add_cost_of_killed(recording, facts, self.at)
+            ends = [dict(fact["event"]) for fact in facts if fact["event"]["type"] == "session_ended"]
+            add_cost_of_killed(recording, [end["session_id"] for end in ends])
         except (Exception, OutOfTime) as error:  # noqa: BLE001 -- nothing else may be lost with it
             self.warn(f"tokens were not counted: {error!r}")
 

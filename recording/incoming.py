@@ -144,6 +144,10 @@ def facts_of(arrival: Arrival, view: View, writer: str, loads: list[Draft] | Non
         decided = _compaction(arrival, view, caller, delivery)
     else:
         decided = _end(arrival, view, caller, delivery)
+    if "usage" in arrival:
+        from faber_ledger.recording.usage import facts_of_usage  # only where a client has a transcript
+
+        decided.facts += facts_of_usage(arrival["usage"], view.log, arrival["client"])
     decided.facts = _with_ids(arrival, view, decided.facts)
     return decided
 
@@ -255,10 +259,6 @@ def _end(arrival: Arrival, view: View, caller: Caller, delivery: Delivery) -> De
         end["at"] = heard_at
     has_moved |= _is_new_here(arrival)
     facts = [*opening, end, *checkout_after(end, arrival["checkout"])]
-    if "usage" in arrival:
-        from faber_ledger.recording.usage import facts_of_usage  # only where a client has a transcript
-
-        facts += facts_of_usage(arrival["usage"], view.log, caller["client"])
     return Decided(facts, has_moved=has_moved)
 
 

@@ -12,13 +12,14 @@ from faber_ledger.recording.recording import Recording
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.log import lacks_ledger
-from faber_ledger.runs.progress import snapshot
 from faber_ledger.runs.seen import client_here, is_alive, note_session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from faber_ledger.ledger.errors import Warn
-    from faber_ledger.ledger.events import Draft, Recorded
+    from faber_ledger.ledger.events import Draft
     from faber_ledger.recording.sessions import Caller
     from faber_ledger.runs.run import Run
     from faber_ledger.runs.seen import SeenClient
@@ -56,15 +57,8 @@ def leave_run(root: str, seen: SeenClient, pid: str | None, at: float, warn: War
         checkout = checkout_at_end(run)
         writer = writer_of(there)
         with Recording(run, at=at, writer=writer, warn=warn, tolerant=True, seconds=seconds) as recording:
-            caller: Caller = {
-                "client": seen.client,
-                "pid": pid,
-                "writer": writer,
-                "at": at,
-                "environment": None,
-                "progress": snapshot(recording.state),
-                "by": {},
-            }
+            somebody = sessions.caller_of({}, recording.state, at, writer, None)
+            caller: Caller = {**somebody, "client": seen.client, "pid": pid}
             facts: list[Draft] = []
             for name in open_sessions(recording.view.blocks):
                 start = recording.view.log.start_of(name)
@@ -72,52 +66,52 @@ def leave_run(root: str, seen: SeenClient, pid: str | None, at: float, warn: War
                     continue  # another client's, or another clone's
                 end = sessions.end_session(recording.view, caller, name, "abandoned")
                 facts += [end, *checkout_after(end, checkout)]
-                last = start
             if facts:
-                recording.append([*facts, *_facts_of_cost(recording, seen, last, at)])
+                add_cost(recording, seen)
+                recording.append(facts)
     except (LedgerError, OSError, sqlite3.Error) as error:
         warn(f"the session on {run_id} was not ended: {error}")
         return not isinstance(error, Locked)
     return True
 
 
-def add_cost_of_killed(recording: Recording, ends: list[Draft], at: float) -> None:
-    """Add what the session cost that a start ends, if it was this clone's and its client's process is gone.
+def add_cost_of_killed(recording: Recording, session_ids: Iterable[object]) -> bool:
+    """Add what sessions of this clone cost whose clients' processes are gone; return whether any did.
 
-    Another one is counted by its own end. Every start ends all that is open: there is one at most.
+    A living client's own end counts it.
     """
-    for end in ends:
-        start = recording.view.log.start_of(str(dict(end["event"]).get("session_id")))
-        seen = client_here(recording.run.root, start)
-        if start is not None and seen is not None and is_alive(seen.pid) is False:
-            recording.add(_facts_of_cost(recording, seen, start, at), at=at, writer=recording.writer)
-            return
+    root, log = recording.run.root, recording.view.log
+    clients = [client_here(root, log.start_of(str(name))) for name in session_ids]
+    return any([add_cost(recording, one) for one in clients if one is not None and is_alive(one.pid) is False])
 
 
 def count_killed(run: Run, at: float, warn: Warn) -> None:
     """Record what killed clients of this clone cost, whoever has ended their sessions; what fails is a warning."""
     try:
         with Recording(run, at=at, writer=writer_of(run.root), warn=warn) as recording:
-            facts: dict[str, list[Draft]] = {}
-            for entry in session_history(recording.view.blocks):
-                if entry.get("end_reason") == "abandoned":
-                    start = recording.view.log.start_of(str(entry.get("session_id")))
-                    seen = client_here(run.root, start)
-                    if start is not None and seen is not None and is_alive(seen.pid) is False:
-                        facts[seen.client] = _facts_of_cost(recording, seen, start, at)
-            if any(facts.values()):
-                recording.append([fact for found in facts.values() for fact in found])
+            history = session_history(recording.view.blocks)
+            killed = [entry.get("session_id") for entry in history if entry.get("end_reason") == "abandoned"]
+            if add_cost_of_killed(recording, killed):
+                recording.commit()
     except (LedgerError, OSError, sqlite3.Error) as error:
         warn(f"tokens were not counted: {error}")
 
 
-def _facts_of_cost(recording: Recording, seen: SeenClient, start: Recorded, at: float) -> list[Draft]:
-    """Return what a client's responses cost that no event has yet, by its transcript."""
+def add_cost(recording: Recording, client: SeenClient | None) -> bool:
+    """Add what a client's responses on the run cost that no event has yet, by its transcript; return whether any did.
+
+    On another run, to which a client has moved, its responses cost that run.
+    """
     from faber_ledger.recording.usage import facts_of_usage, read_usage
     from faber_ledger.runs.settings import Settings, counts_usage
 
-    if seen.transcript is None or not counts_usage(Settings(recording.run, os.environ)):
-        return []
-    log = recording.view.log
-    found = read_usage(seen.client, str(start["event"].get("agent")), seen.transcript, log, recording.state, at)
-    return facts_of_usage(found, log, seen.client)
+    run, log, state = recording.run, recording.view.log, recording.state
+    if client is None or client.transcript is None or client.run_id not in (None, run.run_id):
+        return False
+    starts = log.starts_of(client.client)
+    if not starts or not counts_usage(Settings(run, os.environ)):
+        return False
+    agent = str(starts[0]["event"].get("agent"))
+    found = read_usage(client.client, agent, client.transcript, log, state, recording.at)
+    recording.add(facts_of_usage(found, log, client.client), at=recording.at, writer=recording.writer)
+    return bool(found)

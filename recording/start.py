@@ -17,7 +17,7 @@ from faber_ledger.projections.fold import empty, open_sessions
 from faber_ledger.recording import sessions
 from faber_ledger.recording.call import checkout_after, checkout_at_end, checkout_at_start, read_environment
 from faber_ledger.recording.incoming import find_session
-from faber_ledger.recording.leaving import count_killed, follow_client
+from faber_ledger.recording.leaving import add_cost, count_killed, follow_client
 from faber_ledger.recording.recording import Recording, record_before_projecting
 from faber_ledger.recording.sessions import infer_start, was_seen_at_work
 from faber_ledger.runs import progress, state_write
@@ -28,6 +28,7 @@ from faber_ledger.runs.layouts import new_run
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.progress import PHASES
 from faber_ledger.runs.projecting import reproject
+from faber_ledger.runs.publish import is_finished_in_head
 from faber_ledger.runs.run import EVENTS, RUNS, Run, path_in_clone
 from faber_ledger.runs.seen import SeenClient, seen_client
 
@@ -206,7 +207,8 @@ def _metadata(run_id: str, plan: RunPlan, at: float) -> dict[str, Any]:
 def complete_record(run: Run, *, at: float, environ: Mapping[str, str], warn: Warn) -> None:
     """Begin the log of a run that has none, open the session of the client that calls, and end those of a finished run.
 
-    All of it is inferred. Raises what `Recording` raises.
+    All of it is inferred. Until a commit has the run as finished, what the client cost is counted, too. Raises what
+    `Recording` raises.
     """
     client, is_new = sessions.client_of(environ), lacks_ledger(run)
     environment = read_environment(run.root) if client is not None else None
@@ -217,7 +219,9 @@ def complete_record(run: Run, *, at: float, environ: Mapping[str, str], warn: Wa
         if start:
             recording.add(start, at=at, writer=recording.writer)
         ends = _missing_ends(recording, caller)
-        if start or ends or is_new:
+        is_ending = recording.state.get("status") in progress.FINISHED and not is_finished_in_head(run)
+        has_cost = is_ending and add_cost(recording, seen)
+        if start or ends or is_new or has_cost:
             recording.append(ends)
     if start:
         follow_client(run, client, caller["pid"], seen, at=at, warn=warn, is_new=True)

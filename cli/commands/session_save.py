@@ -17,6 +17,7 @@ from faber_ledger.ledger.errors import NotWritable, RunNotFound, StateInvalid, S
 from faber_ledger.projections.fold import entry_of, newest_open, session_history
 from faber_ledger.recording import sessions
 from faber_ledger.recording.call import checkout_after, checkout_at_end, read_environment
+from faber_ledger.recording.leaving import add_cost
 from faber_ledger.recording.left_facts import record_or_leave
 from faber_ledger.recording.recording import Recording
 from faber_ledger.recording.sessions import is_last_heard
@@ -70,6 +71,7 @@ def session_save(run: str | None, reason: Reason, as_json: bool) -> None:
                 if sessions.lacks_environment(recording.view, session_id):
                     caller["environment"] = read_environment(root)
                 end = sessions.end_session(recording.view, caller, session_id, reason)
+                add_cost(recording, seen_client(root, caller["client"]))
                 recording.append([end, *checkout_after(end, checkout)])
             else:
                 is_written = recording.project()

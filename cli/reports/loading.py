@@ -122,7 +122,7 @@ class Loading:
                 loads = result.drafts(session_id, self.caller["client"], missing)
                 self.session_id = session_id
                 _mask_errors(loads)
-                add_cost_of_killed(recording, opening, self.at)
+                add_cost_of_killed(recording, open_sessions(view.blocks) if opening else [])
                 recording.append([*opening, *loads])
                 self.blocks = recording.blocks
         except (LedgerError, OSError, sqlite3.Error) as error:  # the agent gets its context all the same

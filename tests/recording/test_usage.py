@@ -71,6 +71,32 @@ def test_a_clone_that_has_lost_its_notes_counts_nothing_again(project: Project) 
     assert counted(project, "turns") == [(1,), (1,)]
 
 
+IN_CLIENT = {"CLAUDE_CODE_SESSION_ID": ME, "CLAUDE_PID": "4711"}
+
+
+@pytest.mark.parametrize("ends", [["session-save"], ["run finish"], ["session-save", "run finish", "seal"], ["seal"]])
+def test_an_end_by_a_command_counts_what_came_before(project: Project, ends: list[str]) -> None:
+    """A later SessionEnd counts the rest alone, in the clone's log where a commit has the finished run."""
+    path = place_of(project, ME)
+    deliver(project, START, path)
+    status = "completed" if ends == ["seal"] else "in_progress"
+    project.change_state(status=status, phases={"release": {"status": "completed"}})
+    for number, command in enumerate(ends):
+        append(path, response(f"msg_{number}", (1, 1, 1)))
+        project.said(*command.split(), env=IN_CLIENT)
+        assert counted(project, "turns") == [(1,)] * (number + 1)
+    project.commit()
+    append(path, response("msg_last", (2, 2, 2)))
+    assert "not in the file" not in project.said("seal", env=IN_CLIENT)
+    deliver(project, END, path)
+    deliver(project, END, path, reason="exit")
+    told = [event["event"] for event in project.recorded if event["event"]["type"] == "usage_recorded"]
+    assert [event["input_tokens"] for event in told] == [1] * len(ends) + [2]
+    assert len({event["session_id"] for event in told}) == 1
+    if ends != ["session-save"]:
+        assert project.git("status", "--short") == ""
+
+
 @pytest.mark.parametrize("by_delivery", [True, False])
 def test_what_a_run_that_is_left_cost_is_counted_at_once(project: Project, by_delivery: bool) -> None:
     path = place_of(project, ME)
@@ -78,13 +104,14 @@ def test_what_a_run_that_is_left_cost_is_counted_at_once(project: Project, by_de
     project.age_log(60)
     project.said("project")
     append(path, response("msg_1", (10, 500, 40), after=-30))
-    in_client = {"CLAUDE_CODE_SESSION_ID": ME, "CLAUDE_PID": "4711"}
-    second = project.start_run("259", "--yes", **({} if by_delivery else in_client))
+    second = project.start_run("259", "--yes", **({} if by_delivery else IN_CLIENT))
     other = Project(project.root, second)
     if by_delivery:
         deliver(other, COMPACT, path)
     assert counted(project) == [(MODEL, 10, 500, 40, 1)]
     append(path, response("msg_2", (1, 1, 1), after=2))
+    project.change_state(phases={"release": {"status": "completed"}})
+    project.said("run", "finish", project.run_id, env=IN_CLIENT)
     deliver(other, END, path)
     assert (counted(other), len(counted(project))) == ([(MODEL, 1, 1, 1, 1)], 1)
 
@@ -236,6 +263,7 @@ def test_a_missing_or_odd_transcript_is_no_error(project: Project, content: str 
     deliver(project, START, path)
     if content is not None:
         path.write_text(content)
+    project.said("session-save", env=IN_CLIENT)
     deliver(project, END, path)
     assert [event for event in counted(project, "input_tokens") if event != (0,)] == []
     assert project.current is None
@@ -282,6 +310,7 @@ def test_the_users_configuration_wins_over_the_project(
     fields = {"transcript_path": str(path)}
     project.deliver(START, client=ME, fields=fields)
     append(path, response("msg_1", (1, 1, 1)))
+    project.said("session-save", env=IN_CLIENT)
     project.deliver(END, client=ME, fields=fields)
     assert bool(counted(project)) == is_counted
 
