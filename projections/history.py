@@ -10,7 +10,7 @@ from faber_ledger.projections.fold import session_history
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from faber_ledger.ledger.events import Recorded
+    from faber_ledger.ledger.events import Event, Recorded
     from faber_ledger.projections.fold import Blocks
 
 
@@ -37,6 +37,11 @@ class SessionSummary(TypedDict):
 ABANDONED = "abandoned"  # the reason of an end that was inferred when another session started
 
 
+def is_heard(event: Event) -> bool:
+    """Return whether an event says that its session was heard of: others infer its end, and count its cost later."""
+    return event["type"] != "usage_recorded" and not (event["type"] == "session_ended" and event.get("inferred"))
+
+
 class Agents:
     """Which agent each session was of, and when it was heard of last, by the events that were noted."""
 
@@ -47,9 +52,9 @@ class Agents:
             self.note(recorded)
 
     def note(self, recorded: Recorded) -> None:
-        """Note the agent that a session's start names, and the time of an event unless it only infers an end."""
+        """Note the agent that a session's start names, and when the session was heard of."""
         event = recorded["event"]
-        if event["type"] != "session_ended" or not event.get("inferred"):
+        if is_heard(event):
             self.last_event_at[str(event.get("session_id"))] = recorded["at"]
         if event["type"] == "session_started":
             name, version = event.get("agent"), event.get("agent_version")

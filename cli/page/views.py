@@ -11,7 +11,7 @@ from faber_ledger.cli.reports.run_list import state_facts
 from faber_ledger.cli.reports.usage import usage_line
 from faber_ledger.cli.ui.attention import NUMBER, decide_state, pull_request, reason_of, state_words
 from faber_ledger.cli.ui.event_words import session_shown, words_of
-from faber_ledger.cli.ui.words import duration, plural, ran_seconds, tokens_shown
+from faber_ledger.cli.ui.words import plural, ran_words, tokens_shown
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.encoding import CLIENT, HASH, READ, ROW, SEQ, compute_hash, decode_row
 from faber_ledger.ledger.verify import find_problems
@@ -215,7 +215,7 @@ def session_rows(view: RunView) -> Iterator[dict[str, Any]]:
             "agent": agent_shown(one["agent"], one["agent_version"]),
             "machine": bar["machine"],
             "started_at": one["started_at"],
-            "length": "open" if bar["is_open"] else duration(ran_seconds(one)),
+            "length": ran_words(one),
             "end": "open" if bar["is_open"] else one["end_reason"] or "ended",
             "completed": ", ".join(one["newly_completed"]),
             "loaded": len(one["artifacts_loaded"]),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate, pairwise
 from math import inf, log1p
 
-from faber_ledger.cli.ui.words import duration
+from faber_ledger.cli.ui.words import duration, ran_words
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.projections.history import ABANDONED, agent_shown
@@ -156,7 +156,7 @@ def _span_title(lane: Lane, span: Span) -> str:
 
 def _session_title(bar: Bar) -> str:
     one = bar["session"]
-    length = duration(bar["end"][0] - bar["start"][0])
+    length = duration(bar["end"][0] - bar["start"][0]) if bar["is_open"] else ran_words(one)
     end = "still open" if bar["is_open"] else f"ended {_time(bar['end'])} ({one['end_reason'] or 'unknown'})"
     if one["end_reason"] == ABANDONED:
         end = f"its end never came, last heard of {_time(bar['end'])}"

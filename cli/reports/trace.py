@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from faber_ledger.ledger.clock import CROCKFORD, is_event_id, seconds_of
 from faber_ledger.ledger.encoding import sha256
 from faber_ledger.ledger.event_types import REDACTED
-from faber_ledger.projections.history import ABANDONED, Compactions
+from faber_ledger.projections.history import ABANDONED, Compactions, is_heard
 from faber_ledger.projections.timeline import MILESTONES, Bar, Moment, Timeline, build_timeline
 from faber_ledger.projections.usage import Usage
 from faber_ledger.runs.progress import FINISHED, phase_statuses, text_of
@@ -113,7 +113,7 @@ class _Noted:
         self.latest = _nanoseconds(recorded["id"], self._moment[0])
         self.at.setdefault(self._moment, self.latest)
         self.rows.append((recorded["id"], recorded["writer"]))
-        if kind != "session_ended" or not event.get("inferred"):
+        if is_heard(recorded["event"]):
             self.heard[session] = self.latest
         if recorded["client"]:
             self.clients.setdefault(session, recorded["client"])

@@ -106,7 +106,8 @@ def ran_seconds(session: SessionSummary) -> float | None:
     return None if started is None or ended is None else ended - started
 
 
-def _ran_words(session: SessionSummary) -> str:
+def ran_words(session: SessionSummary) -> str:
+    """Return how long a session ran, as lists show it."""
     seconds = ran_seconds(session)
     if session["end_reason"] != ABANDONED:
         return duration(seconds) if session["ended_at"] else "open"
@@ -142,7 +143,7 @@ def _cells(session: SessionSummary, ends: Counter[str], tokens: Mapping[str, int
         str(session["hostname"] or "unknown"),
         agent_shown(session["agent"], session["agent_version"]),
         str(session["started_at"] or "unknown"),
-        _ran_words(session),
+        ran_words(session),
         str(session["end_reason"] or "unknown") if session["ended_at"] else "-",
         tokens_shown(tokens[session["session_id"]]) if session["session_id"] in tokens else "-",
         ", ".join(session["newly_completed"]) or "-",

@@ -17,6 +17,7 @@ from support.timelines import HOSTILE, RUN, History, draw, hostile, long_history
 
 from faber_ledger.cli.commands.timeline import page
 from faber_ledger.ledger.clock import seconds_of
+from faber_ledger.ledger.event_types import USED
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.timeline import build_timeline
 
@@ -141,6 +142,7 @@ def test_an_abandoned_session_ran_until_it_was_heard_of_last(tmp_path: Path) -> 
     history.load("s-one", "spec")
     history.add("note_recorded", 120, session_id="s-one", kind="note", text="hot", phase="evaluate", step=None)
     history.end("s-one", 50_000, reason="abandoned", inferred=True, completed=["build"]).start("s-two")
+    history.add("usage_recorded", session_id="s-one", model="m", in_phase=None, read_files={}, **dict.fromkeys(USED, 1))
     with Log.open(str(project.ledger_path)) as log:
         for one in history.events:
             log.append([{"event": one["event"]}], at=seconds_of(one["at"]) or 0, writer="5f" * 16)
@@ -150,7 +152,7 @@ def test_an_abandoned_session_ran_until_it_was_heard_of_last(tmp_path: Path) -> 
     assert "session on laptop, whose end never came: " in project.said("reconstitute", "--only", "summaries")
     project.said("timeline", "-o", "run.html")
     drawn = (project.root / "run.html").read_text()
-    assert ", its end never came, last heard of 2026-01-05 08:02:00, 2 minutes" in drawn
+    assert ", its end never came, last heard of 2026-01-05 08:02:00, over 2 minutes" in drawn
     assert "<title>build: 2026-01-05 08:00:00 to " in drawn
     assert "<title>spec in context, 2026-01-05 08:00:00 to 2026-01-05 08:02:00, " in drawn
     assert "<title>evaluate" not in drawn  # the note says where it was written, and not since when
