@@ -43,7 +43,7 @@ from faber_ledger.runs.in_git import GitSurvey
 from faber_ledger.runs.kept import not_in_tree, run_ids_here
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.of_work import describe_other_runs
-from faber_ledger.runs.progress import FINISHED, branch_name, current_phase, resume_point
+from faber_ledger.runs.progress import FINISHED, STATUSES, branch_name, current_phase, resume_point
 from faber_ledger.runs.projecting import known_members
 from faber_ledger.runs.publish import carries_refs, why_not_published
 from faber_ledger.runs.run import Run, find_root
@@ -107,7 +107,7 @@ def status(run: str | None, as_json: bool) -> None:
         lines.append(server_line)
     if not is_set_up:
         lines.append(f"This clone: git has no driver that merges the run's files: `{SET_UP}` sets it up")
-    said = _hook_lines(meant, found) if meant.run_id == active.run_id else ()
+    said = _hook_lines(meant, state, found) if meant.run_id == active.run_id else ()
     show(data, [*lines, *_waiting_lines(meant), *said], as_json=as_json)
 
 
@@ -292,11 +292,12 @@ def _waiting_lines(run: Run) -> Iterator[str]:
         yield f"{waits} to be recorded: the next hook records it{command}"
 
 
-def _hook_lines(run: Run, found: Found) -> Iterator[str]:
+def _hook_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str]:
     """Yield the last five messages of hooks since the newest session began that still matter."""
     history = session_history(found.blocks)
     began = (seconds_of(history[-1].get("started_at")) if history else None) or 0.0
     over = ["Cannot read state file", "No active workflow found"]  # this command has read it
+    over += ["Invalid state status"] if state.get("status") in STATUSES else []
     over += [] if list_waiting(run) else ["not recorded"]
     over += ["state.json was not written"] if found.agrees else []
     over += [" is not sent: "] if found.unsent is None else []

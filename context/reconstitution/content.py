@@ -229,13 +229,14 @@ def _summaries(sources: Sources) -> Iterator[str]:
         done = "; ".join(summary["accomplished"])
         timed.append((summary["timestamp"], _block(_head_of_summary(summary), done or "nothing noted")))
     for session in reversed(known["sessions"][-NEWEST_SESSIONS:]):
-        ended = f"ended {session['ended_at']} ({session['end_reason'] or 'unknown'})" if session["ended_at"] else "open"
+        at, ended = session["ended_at"] or session["started_at"], f"ended ({session['end_reason'] or 'unknown'})"
         if session["end_reason"] == ABANDONED:
             ended = "whose end never came"
+        ended = ended if session["ended_at"] else "open"
         completed = ", ".join(session["newly_completed"]) or "no phase"
-        machine = session["hostname"] or "unknown"
-        line = _line(f"[{session['started_at']}] session on {machine}, {ended}: completed {completed}")
-        timed.append((session["ended_at"] or session["started_at"], line))
+        machine, started = session["hostname"] or "unknown", session["started_at"]
+        line = _line(f"[{at}] session on {machine}, {ended}, started {started}: completed {completed}")
+        timed.append((at, line))
     yield from _by_time(timed)
 
 

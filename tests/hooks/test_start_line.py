@@ -169,3 +169,11 @@ def test_what_hooks_said_before_the_session_is_left_to_doctor(project: Project) 
     assert "Resume point" not in status  # phase and step say it
     project.change_state(status="failed", phases={"build": {"status": "failed", "failed_step": "test"}})
     assert "Resume point: build:test (retry)" in project.faber("status").stdout
+
+
+def test_what_a_hook_said_of_a_status_is_over_when_it_is_set_right(project: Project) -> None:
+    project.change_state(status="doing")
+    project.deliver(STARTUP)
+    assert "Invalid state status: doing" in project.faber("status").stdout
+    project.change_state(status="in_progress")
+    assert "A hook said" not in project.faber("status").stdout
