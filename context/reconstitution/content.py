@@ -185,8 +185,8 @@ def _decisions(sources: Sources) -> Iterator[str]:
     events = [event for event in reversed(context["events"]) if event["type"] in DECISION_TYPES]
     events += reversed(context["older_decisions"])
     timed += [(note["at"], _note_block(note)) for note in sources["known"]["notes"] if note["kind"] == DECISION]
-    approvals = state.get("approvals")
-    for one in [one for one in (approvals if isinstance(approvals, list) else []) if isinstance(one, dict)]:
+    lists = [state.get("pending_approvals"), state.get("approvals")]  # one that was given may stay in the former
+    for one in [one for some in lists if isinstance(some, list) for one in some if isinstance(one, dict)]:
         status = text_of_value(one.get("status") or one.get("decision"))
         if (is_given := progress.is_granted(one)) or status not in ASKED:
             label = f"approval, {'given' if is_given else status}"
