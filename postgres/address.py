@@ -29,11 +29,12 @@ class Address:
         """Return the URL without passwords and options, as one line with control characters escaped."""
         given = self.parameters
         user = f"{quote(given['user'], '')}@" if "user" in given else ""
-        hosts, database = given.get("host", given.get("hostaddr", "")), quote(given.get("dbname", ""), "")
-        if hosts.startswith("/"):  # the folder of a socket
-            return escape(f"{SCHEMES[0]}{user}/{database}?host={hosts}")
+        database = quote(given.get("dbname", ""), "")
+        places: dict[str, str] = {name: given[name] for name in ("host", "hostaddr", "port") if name in given}
+        if "hostaddr" in places or {*places.get("host", "")} & {*"/:,"}:  # a socket's folder, an IPv6 one, or several
+            return escape(f"{SCHEMES[0]}{user}/{database}?{urlencode(places, safe='/:,')}")
         port = f":{given['port']}" if "port" in given else ""
-        return escape(f"{SCHEMES[0]}{user}{hosts}{port}/{database}")
+        return escape(f"{SCHEMES[0]}{user}{places.get('host', '')}{port}/{database}")
 
     @property
     def with_options(self) -> str:

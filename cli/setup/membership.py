@@ -14,7 +14,7 @@ from faber_ledger.postgres.address import VARIABLE, Address
 from faber_ledger.runs.carry import PROGRAM
 from faber_ledger.runs.settings import read_user_config, user_config_path
 
-DEFAULTS = {"host": "localhost", "port": "5432", "dbname": "*", "user": ""}  # of a line in ~/.pgpass
+DEFAULTS = {"port": "5432", "dbname": "*", "user": ""}  # of a line in ~/.pgpass
 
 
 def password_path() -> str:
@@ -24,22 +24,25 @@ def password_path() -> str:
 
 def has_password(address: Address) -> bool:
     """Return whether the file has a password for a login; raises LedgerError."""
-    start = _login_of(address)
-    return any([line.startswith(start) for line in (read_file(password_path()) or b"").splitlines()])
+    logins = _logins_of(address)
+    return any([line.startswith(logins) for line in (read_file(password_path()) or b"").splitlines()])
 
 
-def _login_of(address: Address) -> bytes:
-    """Return the beginning of the line in ~/.pgpass that has a login's password."""
-    words = [address.parameters.get(name, DEFAULTS[name]) for name in DEFAULTS]
-    return "".join([word.replace("\\", "\\\\").replace(":", "\\:") + ":" for word in words]).encode()
+def _logins_of(address: Address) -> tuple[bytes, ...]:
+    """Return the beginnings of the lines in ~/.pgpass that have a login's password: libpq looks for each host alone."""
+    given = DEFAULTS | {"host": address.parameters.get("hostaddr", "localhost")} | address.parameters
+    words = {name: word.replace("\\", "\\\\").replace(":", "\\:") for name, word in given.items()}
+    hosts, ports = words["host"].split(","), words["port"].split(",")
+    places = zip(hosts, ports * (len(hosts) // len(ports)), strict=False)
+    return tuple([f"{host}:{port or 5432}:{words['dbname']}:{words['user']}:".encode() for host, port in places])
 
 
 def save_password(address: Address, password: str) -> None:
     """Write a login's password into the file in which libpq looks for it; raises LedgerError."""
     path = password_path()
-    before, login = read_file(path), _login_of(address)
-    others = [one for one in (before or b"").splitlines() if not one.startswith(login)]
-    _write_private(FileChange(path, before, b"\n".join([login + password.encode(), *others, b""])))
+    before, logins = read_file(path), _logins_of(address)
+    others = [one for one in (before or b"").splitlines() if not one.startswith(logins)]
+    _write_private(FileChange(path, before, b"\n".join([*[one + password.encode() for one in logins], *others, b""])))
 
 
 def save_configuration(url: str, admins: list[str]) -> None:

@@ -78,6 +78,14 @@ def test_an_invitation_leads_to_the_fleet_in_one_command(newcomer: Newcomer, tea
     assert {row["pushed_by"] for row in team.rows()} == {team.login.role, newcomer.name}
 
 
+def test_an_invitation_to_several_hosts_leads_there(newcomer: Newcomer) -> None:
+    newcomer.url = newcomer.url.replace("host=", "host=127.0.0.1,").replace("%2F", "/") + "&port=1,5432"
+    done = newcomer.join()
+    assert done.returncode == 0, done.stderr
+    assert len(newcomer.passwords.read_text().splitlines()) == 2
+    assert newcomer.clone.faber("fleet").returncode == 0
+
+
 def test_a_code_is_good_once_and_for_a_day(newcomer: Newcomer, team: Team) -> None:
     assert newcomer.join(code="wrong").returncode == 13
     for until, code in (("now()", 14), ("now() + interval '1 hour'", 0)):
