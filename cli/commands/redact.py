@@ -113,7 +113,10 @@ def _undo(chosen: Run, name: str, reason: str | None, writer: str, client: str |
     if why is not None:
         warn_of(f"not sent yet, which the next `faber-ledger sync` does: {why}")
     result = {"run_id": chosen.run_id, "event": name, "redaction_undone": undone}
-    show(result, [f"✓ Put the payload of event {name} back, recorded as event {undone}"], as_json=as_json)
+    lines = [f"✓ Put the payload of event {name} back in this clone, recorded as event {undone}"]
+    if names_server():
+        lines.append("  after a sync other clones get it, too, unless the server has removed it for good")
+    show(result, lines, as_json=as_json)
 
 
 def _rows_on_server(chosen: Run, name: str) -> Iterator[tuple[Any, ...]]:
