@@ -217,16 +217,16 @@ def describe_state(server: Server, project: str, run_id: str) -> ServerState | N
     return ServerState(*found[0]) if found else None
 
 
-def fetch_state(server: Server, project: str, run_id: str) -> str | None:
-    """Return the text of a run's state; None without one. Raises as `Server.transaction`."""
-    columns: dict[str, Any] = {"content": str, "digest": bytes}
+def fetch_state(server: Server, project: str, run_id: str) -> tuple[str, str] | None:
+    """Return the text of a run's state, and whose it is; None without one. Raises as `Server.transaction`."""
+    columns: dict[str, Any] = {"content": str, "pushed_by": str, "digest": bytes}
     found = server.ask("state_of", columns, limit=1, project=project, run_id=run_id)
     if not found:
         return None
-    content, digest = found[0]
+    content, pushed_by, digest = found[0]
     if sha256(content.encode()).digest() != digest:
         raise absurd_answer("state_of", "a digest that is not the content's")
-    return str(content)
+    return content, pushed_by
 
 
 def put_state(

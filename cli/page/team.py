@@ -110,9 +110,9 @@ class Team:
     def state_of(self, run_id: str) -> dict[str, Any]:
         """Return a run's state, empty if there is none that can be parsed; raises RunNotFound, LedgerError."""
         with self._open_server() as (server, names):
-            content = fetch_state(server, self._project_of(server, names, run_id), run_id)
+            found = fetch_state(server, self._project_of(server, names, run_id), run_id)
         try:
-            return JsonText(content or "{}").value
+            return JsonText(found[0] if found is not None else "{}").value
         except (ValueError, RecursionError):
             return {}
 

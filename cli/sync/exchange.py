@@ -287,18 +287,17 @@ def exchange_state(
 
 
 def _fetch_state(remote: ServerProject, run: Run, note: SyncNote, warn: Warn) -> bool:
-    content = fetch_state(remote.server, remote.project, run.run_id)
-    if content is None:
+    found = fetch_state(remote.server, remote.project, run.run_id)
+    if found is None:
         return False
+    content, pushed_by = found
     try:
         state = check_state(run, parse_state(run, content.encode("utf-8", "backslashreplace")).value)
         if state.get("updated_at") is not None and not time_of(state):
             raise LedgerError(NO_TIME)
     except LedgerError as error:  # any member can put any text there: this exchange has not failed
-        there = describe_state(remote.server, remote.project, run.run_id)
-        who = f" of {escape(there.pushed_by)}" if there is not None else ""
         why = getattr(error, "reason", error.message)
-        warn(f"{run.run_id}: the server's state.json{who} is left out: {why}")
+        warn(f"{run.run_id}: the server's state.json of {escape(pushed_by)} is left out: {why}")
         return False
     is_new = write_missing_state(run, content, warn)
     _note_state(note, _digest_of(content))
