@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, islice
 from typing import Any, NamedTuple, TypeAlias
@@ -9,8 +10,8 @@ from typing import Any, NamedTuple, TypeAlias
 from faber_ledger.ledger.encoding import COLUMNS, decode_row
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.events import Recorded
-from faber_ledger.postgres.ask import NONE, ask
-from faber_ledger.postgres.project import owners_of_clones
+from faber_ledger.postgres.ask import NONE, absurd_answer, ask
+from faber_ledger.postgres.project import Origin, find_origins
 from faber_ledger.postgres.server import Server
 from faber_ledger.projections.fold import fold, newest_open, open_sessions, session_history
 from faber_ledger.projections.history import Agents, count_compactions, machines_of, summarize_sessions
@@ -24,7 +25,6 @@ OF_SESSIONS: dict[str, Any] = {
     name: COLUMNS[name] for name in ("seq", "id", "type", "version", "at", "writer", "session_id", "client", "payload")
 }
 OF_STATES: dict[str, Any] = {"run_id": str, "state": (dict, NONE), "pushed_by": str}
-OF_ID = 1 + [*OF_SESSIONS].index("id")  # after the run's id
 
 
 class Found(NamedTuple):
@@ -52,36 +52,39 @@ Newest: TypeAlias = tuple[str, str, dict[str, str]]  # a project, a run in it, a
 def find_runs(server: Server, projects: Sequence[str]) -> Iterator[Found]:
     """Yield the runs of projects, that with the newest event first; raises as `Server.transaction`."""
     newest: list[Newest] = []
-    logins = {project: owners_of_clones(server, project) for project in projects}
     for project in projects:
         for run_id, *last in server.ask("newest_of_runs", NEWEST, project=project):
             newest.append((project, run_id, dict(zip([*NEWEST][1:], last, strict=True))))
     newest.sort(key=lambda one: (one[2]["id"], *one[:2]), reverse=True)
     rest = iter(newest)
     while page := list(islice(rest, PAGE)):
-        yield from _read_page(server, page, logins)
+        yield from _read_page(server, page)
 
 
-def _read_page(server: Server, page: Sequence[Newest], logins: dict[str, dict[str, str]]) -> Iterator[Found]:
-    """Yield these runs, with their sessions and what their newest state says; `logins` are by project and clone."""
-    found: dict[tuple[str, str], list[Recorded]] = {}
-    states: dict[tuple[str, str], tuple[dict[str, Any], str | None]] = {}
-    bringers: dict[tuple[str, str, str], str] = {}  # by project, run and event
-    for project in {project for project, _, _ in page}:
+def _read_page(server: Server, page: Sequence[Newest]) -> Iterator[Found]:
+    """Yield these runs, with their sessions and what their newest state says."""
+    found: dict[tuple[str, str], list[Recorded]] = defaultdict(list)
+    states: dict[tuple[str, str], tuple[dict[str, Any], str | None]] = defaultdict(lambda: ({}, None))
+    projects = {project for project, _, _ in page}
+    for project in projects:
         asked: dict[str, Any] = {"project": project, "runs": [run_id for of, run_id, _ in page if of == project]}
         with server.transaction() as connection:
-            rows = ask(connection, "session_events", {"run_id": str, **OF_SESSIONS, "pushed_by": str}, **asked)
-            bringers |= {(project, row[0], row[OF_ID]): row[-1] for row in rows}
+            rows = ask(connection, "session_events", {"run_id": str, **OF_SESSIONS}, **asked)
             for run_id, of_run in groupby(rows, key=lambda row: row[0]):
-                found[project, run_id] = _decode([row[1:-1] for row in of_run])
+                found[project, run_id] = _decode([row[1:] for row in of_run])
             for run_id, state, login in ask(connection, "newest_states", OF_STATES, **asked):
                 states[project, run_id] = state or {}, login
-    for project, run_id, last in page:
-        events, (state, state_by) = found.get((project, run_id), []), states.get((project, run_id), ({}, None))
-        run, start = _summarize(project, run_id, last, events, state)
-        brought_by = last["pushed_by"] if start is None else bringers[project, run_id, start["id"]]
-        usage = Usage(events)
-        yield Found(run, state, usage, start, logins[project].get((start or last)["writer"]), brought_by, state_by)
+    runs = [_summarize(*one, found[one[:2]], states[one[:2]][0]) for one in page]
+    named = [(*one[:2], (start or one[2])["id"]) for one, (_, start) in zip(page, runs, strict=True)]
+    origins: dict[tuple[str, str, str], Origin] = {}
+    for project in projects:
+        asked_of = [one[1:] for one in named if one[0] == project]
+        origins |= {(project, *name): origin for name, origin in find_origins(server, project, asked_of).items()}
+    for one, (run, start) in zip(named, runs, strict=True):
+        if one not in origins:
+            raise absurd_answer("who_brought")
+        state, state_by = states[one[:2]]
+        yield Found(run, state, Usage(found[one[:2]]), start, origins[one].login, origins[one].brought_by, state_by)
 
 
 def _decode(rows: Sequence[tuple[Any, ...]]) -> list[Recorded]:

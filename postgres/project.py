@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from faber_ledger.files.text import escape, quote_word
 from faber_ledger.ledger.command_errors import LastAdmin, NotFound, ServerRefused, ServerUnavailable
 from faber_ledger.postgres.address import NO_RIGHT, USED_PASSWORD, Address
-from faber_ledger.postgres.ask import Connection, absurd_answer, ask, ask_one
+from faber_ledger.postgres.ask import NONE, Connection, absurd_answer, ask, ask_one
 from faber_ledger.postgres.server import Server, open_server
 
 if TYPE_CHECKING:
@@ -104,20 +104,27 @@ def change_removed(server: Server, function: str, project: str, event: str) -> l
     return [run_id for (run_id,) in found]
 
 
-def owners_of_clones(server: Server, project: str) -> dict[str, str]:
-    """Return the login of each clone that has exchanged with the project, by its writer's id."""
-    found = server.ask("clones", {"writer": str, "role": str}, project=project)
-    return {str(writer): str(role) for writer, role in found}
+class Origin(NamedTuple):
+    """Who wrote an event, the login whose clone that is, if any, and which login brought it."""
+
+    writer: str
+    login: str | None
+    brought_by: str
+
+
+def find_origins(server: Server, project: str, events: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Origin]:
+    """Return the origins of events on the server, by their runs and ids."""
+    columns: dict[str, Any] = {"run_id": str, "id": str, "writer": str, "role": (str, NONE), "pushed_by": str}
+    runs, ids = map(list, zip(*events, strict=True))
+    found = server.ask("who_brought", columns, project=project, runs=runs, ids=ids)
+    return {(run_id, name): Origin(*origin) for run_id, name, *origin in found}
 
 
 def who_brought(server: Server, project: str, run_id: str, ids: list[str]) -> dict[str, str]:
     """Return, by event id, whose clone wrote the event and which login brought it to the server."""
-    owners = owners_of_clones(server, project)
-    columns = {"id": str, "writer": str, "pushed_by": str}
-    found = server.ask("who_brought", columns, project=project, run_id=run_id, ids=ids)
     return {
-        name: f"written by {escape(owners.get(writer) or writer)}, brought by {escape(login)}"
-        for name, writer, login in found
+        name: f"written by {escape(one.login or one.writer)}, brought by {escape(one.brought_by)}"
+        for (_, name), one in find_origins(server, project, [(run_id, name) for name in ids]).items()
     }
 
 

@@ -58,7 +58,7 @@ QUESTIONS = [
     Question("state_of", ("at", "digest"), (), PUSH),
     Question("put_state", ("put_state",), (), PUSH),
     Question("session_events", ("run_id", *EVENT), OF_EVENT, FLEET),
-    Question("clones", ("writer", "role"), (), FLEET),
+    Question("who_brought", ("run_id", "id", "writer", "role", "pushed_by"), ("role",), FLEET),
     Question("newest_states", ("run_id", "state"), ("state",), FLEET),
     Question("find_states", ("project", "run_id", "id", "at", "content"), (), SEARCH),
     Question("expel", ("expel",), (), ("db", "expel", "nobody")),

@@ -196,6 +196,9 @@ def test_show_and_fleet_name_who_wrote_and_who_brought(two: Two) -> None:
     lines = two.of_ben.write("events.jsonl", two.of_ann.said("export", RUN))
     assert two.of_ben.faber("import", str(lines)).returncode == 0
     assert two.as_ben("sync").returncode == 0
+    with two.team.database.connect() as connection:  # as a member can, by a statement for each
+        clones = "SELECT %s, 'clone-' || number, 'ben', 1 FROM generate_series(1, 1000001) AS number"
+        connection.execute(f"INSERT INTO faber_ledger.clone {clones}".encode(), [two.team.project])
     (run,) = json.loads(two.as_ann("fleet", "--json").stdout)["data"]["runs"]
     assert (run["who"], run["brought_by"]) == (two.ann.role, two.ben.role)
     started = next(one["id"] for one in two.of_ann.events if one["client"] == "of-ann")

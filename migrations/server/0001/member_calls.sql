@@ -202,18 +202,15 @@ BEGIN
 END
 $$;
 
--- Whose the clones are that wrote a project's events.
-CREATE FUNCTION faber_ledger.clones(of_project text) RETURNS TABLE (writer text, role text)
+-- Who wrote events, each named by its run and its id, whose clone that is, and which login brought them.
+CREATE FUNCTION faber_ledger.who_brought(of_project text, of_runs text[], ids text[])
+RETURNS TABLE (run_id text, id text, writer text, role text, pushed_by text)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
-  SELECT writer, role FROM faber_ledger.clone WHERE faber_ledger.sees(of_project) AND project = of_project
-$$;
-
--- Who wrote events of a run, and which login brought them.
-CREATE FUNCTION faber_ledger.who_brought(of_project text, of_run text, ids text[])
-RETURNS TABLE (id text, writer text, pushed_by text)
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
-  SELECT event.id, event.writer, event.pushed_by FROM faber_ledger.event
-  WHERE faber_ledger.sees(of_project) AND project = of_project AND run_id = of_run AND event.id = ANY (ids)
+  SELECT event.run_id, event.id, event.writer, clone.role, event.pushed_by
+  FROM unnest(of_runs, ids) AS asked (run, name)
+    JOIN faber_ledger.event ON event.project = of_project AND event.run_id = asked.run AND event.id = asked.name
+    LEFT JOIN faber_ledger.clone ON clone.project = of_project AND clone.writer = event.writer
+  WHERE faber_ledger.sees(of_project)
 $$;
 
 -- Put what redactions of an event removed back, or remove it for good, as an admin; the runs in which that was done.
