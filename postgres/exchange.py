@@ -98,15 +98,15 @@ PLACED: dict[str, Any] = {"position": int, **COLUMNS}
 class Fetched:
     """Events of a run as the server has them, in a temporary database, which `close` removes.
 
-    `log` can be read like any other, but its events have not passed the gate. `first_ids` are the events with seq 1, in
-    the order in which they arrived. `last` is the position and id of the last event, None without one. `bare` are the
+    `log` can be read like any other, but its events have not passed the gate. `first_ids` has the positions of the
+    events with seq 1. `last` is the position and id of the last event, None without one. `bare` are the
     ids of events without a payload, `doubled` the ids that came with several contents, of which one is kept.
     `new_count` counts the events that were not asked for before.
     """
 
     def __init__(self) -> None:
         self.log = open_scratch("the server")
-        self.first_ids: list[str] = []
+        self.first_ids: dict[str, int] = {}
         self.bare: set[str] = set()
         self.doubled: set[str] = set()
         self.last: tuple[int, str] | None = None
@@ -121,7 +121,7 @@ class Fetched:
         self.doubled |= {row[ID] for row in ignored}
         self.new_count += 0 if is_repeated else added + len(ignored)
         self.bare |= {row[ID] for _, row in batch if row[PAYLOAD] is None}
-        self.first_ids += [row[ID] for _, row in batch if row[SEQ] == 1 and row[ID] not in self.first_ids]
+        self.first_ids |= {row[ID]: position for position, row in batch if row[SEQ] == 1}
         if batch and (self.last is None or self.last[0] < batch[-1][0]):
             self.last = batch[-1][0], batch[-1][1][ID]
 
@@ -146,15 +146,18 @@ def fetch_rows(server: Server, project: str, run_id: str, after: int = 0) -> Ite
 
 
 def fetch_named(server: Server, project: str, run_id: str, ids: Collection[str]) -> Iterator[list[tuple[int, Row]]]:
-    """Yield a run's events with these ids, each with its position, in batches and in the order of their positions."""
-    asked: dict[str, Any] = {"project": project, "run_id": run_id, "ids": sorted(ids)}
-    after, left = 0, len(ids)
-    while left > 0:
-        batch = _next_batch(server, "events_with_ids", asked, after, left)
-        if not batch:
-            return
-        yield batch
-        after, left = batch[-1][0], left - len(batch)
+    """Yield a run's events with these ids, each with its position, in batches."""
+    names = sorted(ids)
+    while names:  # not all with each question: whoever floods a run would have everybody ask them again and again
+        names, some = names[MOST_EVENTS:], names[:MOST_EVENTS]
+        after, left = 0, len(some)
+        while left > 0:
+            asked: dict[str, Any] = {"project": project, "run_id": run_id, "ids": some}
+            batch = _next_batch(server, "events_with_ids", asked, after, left)
+            if not batch:
+                break
+            yield batch
+            after, left = batch[-1][0], left - len(batch)
 
 
 def _next_batch(server: Server, function: str, asked: dict[str, Any], after: int, limit: int) -> list[tuple[int, Row]]:

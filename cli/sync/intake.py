@@ -76,11 +76,12 @@ def _insert(remote: ServerProject, run: Run, note: SyncNote, fetched: Fetched, w
         note.is_due = True
         note.save()
     absent = {name for name in note.again if hash_in(fetched.log, name) is None}
-    found = insert_passing(run, fetched.log, fetched.first_ids, warn)  # takes other runs' events out of it
+    first_ids = sorted(fetched.first_ids, key=fetched.first_ids.__getitem__)
+    found = insert_passing(run, fetched.log, first_ids, warn)  # takes other runs' events out of it
     why = dict(found.dropped)
     bare = _find_bare(run, {*note.again, *fetched.bare, *why})
     note.again = sorted(absent | fetched.doubled | {one.id for one in found.refused} | bare)
-    note.roots = [*dict.fromkeys([*note.roots, *fetched.first_ids])]
+    note.roots = [*dict.fromkeys([*note.roots, *first_ids])]
     if fetched.last is not None and fetched.last[0] > note.position:
         note.position, note.anchor = fetched.last[0], fetched.last
     note.save()

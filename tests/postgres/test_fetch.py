@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.lying import lying
@@ -34,6 +34,15 @@ def test_batches_of_any_size_have_the_same_events(team: Team, server: Server, mo
         ids = [name for (name,) in fetched.log.connection.execute("SELECT id FROM event ORDER BY seq, id")]
     assert ids == [one["id"] for one in team.clones[0].events]
     assert max(batches) == 2
+    ask, asked = server.ask, list[int]()
+
+    def count(*words: Any, **more: Any) -> Any:
+        asked.append(len(more.get("ids", ())))
+        return ask(*words, **more)
+
+    monkeypatch.setattr(server, "ask", count)
+    found = [row[ID] for batch in fetch_named(server, team.project, RUN, ids) for _, row in batch]
+    assert (sorted(found), max(asked)) == (sorted(ids), 2)  # the more there are, the longer each question would take
 
 
 def test_many_megabytes_of_parents_come_in_batches(team: Team, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
