@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from itertools import pairwise
+from math import inf
 from typing import Any, TypeAlias, TypedDict
 
-from faber_ledger.projections.fold import Projector, artifacts_in_context, current_session, empty
-from faber_ledger.projections.history import ABANDONED, Agents, Compactions, SessionSummary, summarize_sessions
+from faber_ledger.ledger.event_types import is_foldable
+from faber_ledger.projections.fold import NOT_GIVEN, Projector, artifacts_in_context, current_session, empty
+from faber_ledger.projections.history import ABANDONED, Agents, SessionSummary, summarize_sessions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +69,7 @@ class Stretch(TypedDict):
 
 
 class Compaction(TypedDict):
-    """A compaction: it emptied the context."""
+    """A compaction, by the start of the session after it, whose context was empty."""
 
     at: Moment
     where: str
@@ -129,43 +132,32 @@ class _Course:
         self.moment: Moment = (0.0, 0)
         self.started: dict[str, tuple[Moment, int]] = {}
         self.ended: dict[str, tuple[Moment, int]] = {}
-        self.present: dict[str, tuple[object, Span]] = {}
-        self.lanes: dict[str, Lane] = {}
-        self.is_compacting = False
-        self.compactions = Compactions()
+        self.loads: dict[str, list[tuple[str, Span]]] = {}  # of each session, in their order
+        self.failures: list[tuple[str, Failure]] = []
         self.agents = Agents()
-        self.stretches: list[Stretch] = []
-        self.snapshot: tuple[Moment, str, int] | None = None
-        self.completed: set[str] = set()
+        self.snapshots: list[tuple[Moment, str, list[str], int]] = []
         self.every: list[Row] = []
         self.milestones: deque[Row] = deque(maxlen=LISTED * 2)
         self.workflow_id = ""
         self.work_id: str | None = None
-        self.first: Moment | None = None
+        self.first, self.last = (inf, 0), self.moment
         self.compacted: list[Compaction] = []
 
     def fold(self, events: Iterable[Recorded]) -> Timeline:
         for recorded in events:
             self._apply(recorded)
-        last: Moment | None = None
-        bars: list[Bar] = []
-        if self.number:
-            last = (self.moment[0], self.moment[1] + 1)
-            for _, span in self.present.values():
-                span["end"] = last
-            sessions = summarize_sessions(self.projector.blocks, self.agents)
-            bars = [bar for one in sessions if (bar := self._bar(one, last))]
-            if self.projector.open:
-                self._stretch(last, None, [], self.number)
+        last = (self.last[0], self.last[1] + 1)
+        sessions = summarize_sessions(self.projector.blocks, self.agents)
+        bars = [bar for one in sessions if (bar := self._bar(one, last))]
         return {
             "run_id": self.run_id,
             "workflow_id": self.workflow_id,
             "work_id": self.work_id,
-            "first": self.first,
-            "last": last,
+            "first": self.first if self.number else None,
+            "last": last if self.number else None,
             "bars": bars,
-            "phases": self.stretches,
-            "lanes": list(self.lanes.values()),
+            "phases": self._stretches(last),
+            "lanes": self._lanes(bars),
             "compactions": self.compacted,
             "events": self.number,
             "rows": self.every if self.number <= LISTED else list(self.milestones),
@@ -178,29 +170,30 @@ class _Course:
         seconds = self.seconds_of(recorded["at"])
         turn = self.moment[1] + (kind in MILESTONES)
         self.moment = (self.moment[0] if seconds is None else seconds, turn)
-        if self.first is None:
-            self.first = self.moment
+        self.first, self.last = min(self.first, self.moment), max(self.last, self.moment)
         self._list(recorded, kind in MILESTONES)
         self.projector.apply(recorded)
         self.agents.note(recorded)
         session_id = event.get("session_id")
         if isinstance(session_id, str):
             self._hear(kind, session_id, event)
+            if kind == "artifact_loaded" and is_foldable(recorded) and event.get("given") not in NOT_GIVEN:
+                self._load(session_id, event)
         if kind == "run_started":
             self.workflow_id = _text(event.get("workflow_id"))
             self.work_id = _text(event.get("work_id")) or None
-        elif self.compactions.is_new(event):
+        elif kind == "session_started" and event.get("source") == "compact":
             where = ", ".join(filter(None, [_text(event.get("phase")), _text(event.get("step"))]))
             self.compacted.append({"at": self.moment, "where": where, "row": self.number})
         elif kind == "artifact_failed":
-            lane = self._lane(_text(event.get("artifact_id")))
-            lane["failures"].append({"at": self.moment, "error": _text(event.get("error")), "row": self.number})
+            failure: Failure = {"at": self.moment, "error": _text(event.get("error")), "row": self.number}
+            self.failures.append((_text(event.get("artifact_id")), failure))
+        elif kind == "run_adopted" and (current := current_session(self.projector.blocks)) not in (None, *self.started):
+            for load in artifacts_in_context(self.projector.blocks):
+                self._load(str(current), load)
         if isinstance(completed := event.get("phases_completed"), list):  # a note says only where it was written
             names = [name for name in completed if isinstance(name, str)]
-            self._stretch(self.moment, _text(event.get("phase")), names, self.number)
-        if kind in ("session_started", "session_ended", "artifact_loaded", "answer_lost", "run_adopted"):
-            heard_at = self.agents.last_event_at.get(str(session_id)) if event.get("reason") == ABANDONED else None
-            self._see_context(self._moment_of(heard_at) or self.moment)
+            self.snapshots.append((self.moment, _text(event.get("phase")), names, self.number))
 
     def _list(self, recorded: Recorded, is_milestone: bool) -> None:
         row: Row = {"number": self.number, "recorded": recorded}
@@ -214,57 +207,55 @@ class _Course:
     def _hear(self, kind: str, session_id: str, event: dict[str, Any]) -> None:
         if kind == "session_started":
             self.started.setdefault(session_id, (self.moment, self.number))
-        if kind == "session_ended":
-            if session_id not in self.ended or not event.get("inferred") or "delivery" in event:
-                self.ended[session_id] = (self.moment, self.number)
-            self.is_compacting = event.get("reason") == "compaction"
+        is_said = not event.get("inferred") or "delivery" in event
+        if kind == "session_ended" and (is_said or session_id not in self.ended):
+            self.ended[session_id] = (self.moment, self.number)
+        if kind == "answer_lost":
+            self.loads.pop(session_id, None)
 
-    # The context
+    def _load(self, session_id: str, load: dict[str, Any]) -> None:
+        size = load.get("size_bytes")
+        span: Span = {
+            "start": self.moment,
+            "end": self.moment,
+            "source": _text(load.get("source")),
+            "size_bytes": size if isinstance(size, int) else None,
+            "row": self.number,
+        }
+        self.loads.setdefault(session_id, []).append((_text(load.get("artifact_id")), span))
 
-    def _see_context(self, at: Moment) -> None:
-        """Open and close spans for what has entered the context of an open session, and has left it at a moment."""
-        blocks = self.projector.blocks
-        is_watched = self.is_compacting or bool(self.projector.open) or current_session(blocks) is not None
-        loads = artifacts_in_context(blocks) if is_watched else []
-        found = {_text(load.get("artifact_id")): load for load in loads}
-        for name, (load, span) in list(self.present.items()):
-            if found.get(name) is not load:
-                span["end"] = max(span["start"], at)
-                del self.present[name]
-        for name, load in found.items():
-            if name not in self.present:
-                size = load.get("size_bytes")
-                span = {
-                    "start": self.moment,
-                    "end": self.moment,
-                    "source": _text(load.get("source")),
-                    "size_bytes": size if isinstance(size, int) else None,
-                    "row": self.number,
-                }
-                self._lane(name)["spans"].append(span)
-                self.present[name] = (load, span)
+    # After the last event
 
-    def _lane(self, artifact_id: str) -> Lane:
-        return self.lanes.setdefault(artifact_id, {"artifact_id": artifact_id, "spans": [], "failures": []})
+    def _lanes(self, bars: list[Bar]) -> list[Lane]:
+        """Return the artifacts: each was in a session's context until that loaded it again, or ended."""
+        lanes: dict[str, Lane] = {}
+        for bar in bars:
+            loads = self.loads.get(bar["session"]["session_id"], [])
+            ends: dict[str, Moment] = {}
+            for name, span in reversed(loads):
+                span["end"] = max(span["start"], ends.get(name, bar["end"]))
+                ends[name] = span["start"]
+            for name, span in loads:
+                _lane(lanes, name)["spans"].append(span)
+        for name, failure in self.failures:
+            _lane(lanes, name)["failures"].append(failure)
+        return list(lanes.values())
 
-    # The phases
-
-    def _stretch(self, at: Moment, phase: str | None, completed: list[str], row: int) -> None:
-        """Add the phases since the last snapshot: the one that it names, and those completed since."""
-        if self.snapshot is not None:
-            start, before, since = self.snapshot
-            done = [name for name in completed if name not in self.completed]
-            names = list(dict.fromkeys(filter(None, [before, *done])))
-            last = self.stretches[-1] if self.stretches else None
-            if last is not None and last["phases"] == names and last["end"] == start:
-                last["end"] = at
+    def _stretches(self, last: Moment) -> list[Stretch]:
+        """Return the phases between each two snapshots, in time: the one that the first names, and those completed."""
+        snapshots = sorted(self.snapshots)
+        if self.projector.open:
+            snapshots.append((last, "", [], self.number))
+        found: list[Stretch] = []
+        done: set[str] = set()
+        for (start, phase, before, row), (at, _, completed, _) in pairwise(snapshots):
+            done.update(before)
+            names = list(dict.fromkeys(filter(None, [phase, *[name for name in completed if name not in done]])))
+            if found and found[-1]["phases"] == names and found[-1]["end"] == start:
+                found[-1]["end"] = at
             elif names:
-                self.stretches.append({"phases": names, "start": start, "end": at, "row": since})
-        self.completed.update(completed)
-        if phase is not None:
-            self.snapshot = (at, phase, row)
-
-    # The sessions
+                found.append({"phases": names, "start": start, "end": at, "row": row})
+        return found
 
     def _bar(self, session: SessionSummary, last: Moment) -> Bar | None:
         """Place a session; None if neither the log nor its entry says when it was."""
@@ -290,6 +281,10 @@ class _Course:
     def _moment_of(self, text: str | None) -> Moment | None:
         seconds = self.seconds_of(text)
         return None if seconds is None else (seconds, 0)
+
+
+def _lane(lanes: dict[str, Lane], artifact_id: str) -> Lane:
+    return lanes.setdefault(artifact_id, {"artifact_id": artifact_id, "spans": [], "failures": []})
 
 
 def _text(value: Any) -> str:

@@ -15,9 +15,9 @@ from faber_ledger.projections.timeline import Bar, Lane, Moment, Span, Timeline
 GUTTER, MARGIN = 172, 14
 LENGTH = 1200 - GUTTER - MARGIN  # of the axis, or more where many sessions need it
 AXIS, GAP = 54, 16
-PHASE, SESSION, ARTIFACT = 28, 30, 20
+PHASE, SESSION, ARTIFACT, LEVEL = 28, 30, 20, 13
 MIN_BAR = 6.0  # the narrowest bar that can still be seen and clicked
-MAX_LEVELS = 4  # of sessions drawn one above the other on one machine
+MAX_LEVELS = 4  # of bars of one lane that are drawn one above the other
 MAX_LANES = 24  # of a kind; the table has the events of all
 LETTER = 6.7  # a letter's width, roughly
 WIDTH_OF_LETTER = 0.64  # on average, of a lane's name, in multiples of the font's size
@@ -110,15 +110,17 @@ class Chart:
     def _artifacts(self) -> Iterator[str]:
         for lane in self.timeline["lanes"][:MAX_LANES]:
             yield self._open(f"Context: {lane['artifact_id']}", lane["artifact_id"], "artifact")
-            for span in lane["spans"]:
-                drawn = self._bar('class="bar load"', span["start"], span["end"], 11, (), down=3)
+            spans = sorted(lane["spans"], key=lambda span: span["start"])
+            levels = assign_levels([(span["start"], span["end"]) for span in spans])
+            for span, level in zip(spans, levels, strict=True):
+                drawn = self._bar('class="bar load"', span["start"], span["end"], 11, (), down=3 + LEVEL * level)
                 yield self._link(span["row"], _span_title(lane, span), drawn)
             for failure in lane["failures"]:
                 title = f"{lane['artifact_id']} could not be loaded: {failure['error']}"
                 cross = f"M{self.scale.x(failure['at']):.1f} {self.height + 4:g}l9 9m0 -9l-9 9"
                 yield self._link(failure["row"], title, f'<path class="failed" d="{cross}"/>')
             yield "</g>"
-            self.height += ARTIFACT
+            self.height += ARTIFACT + LEVEL * max(levels, default=0)
 
     # Their parts
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from faber_ledger.ledger.clock import CROCKFORD, is_event_id, seconds_of
 from faber_ledger.ledger.encoding import sha256
 from faber_ledger.ledger.event_types import REDACTED
-from faber_ledger.projections.history import ABANDONED, Compactions, is_heard
+from faber_ledger.projections.history import ABANDONED, is_heard
 from faber_ledger.projections.timeline import MILESTONES, Bar, Moment, Timeline, build_timeline
 from faber_ledger.projections.usage import Usage
 from faber_ledger.runs.progress import FINISHED, phase_statuses, text_of
@@ -30,7 +30,7 @@ FAILED = "failed"
 FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "artifact_loaded": (("artifact_id", "trigger", "source", "size_bytes", "given"), ()),
     "artifact_failed": (("artifact_id", "trigger", "source", "required", "error"), ()),
-    "compaction": (("trigger", "phase", "step"), ()),
+    "compaction": (("phase", "step"), ()),
     "compaction_summary": ((), ("summary",)),
     "note_recorded": (("kind", "phase", "step"), ("text",)),
     "event_redacted": (("event_id",), ("reason",)),
@@ -97,7 +97,6 @@ class _Noted:
         self.usage = Usage()
         self.events: dict[str | None, list[SpanEvent]] = {}
         self._moment: Moment = (0.0, 0)
-        self._compactions = Compactions()
 
     def watch(self, events: Iterable[Recorded]) -> Iterator[Recorded]:
         """Note the events that pass."""
@@ -110,32 +109,33 @@ class _Noted:
         kind, seconds = event["type"], seconds_of(recorded["at"])
         session = text_of(event, "session_id")
         self._moment = (self._moment[0] if seconds is None else seconds, self._moment[1] + (kind in MILESTONES))
-        self.latest = _nanoseconds(recorded["id"], self._moment[0])
-        self.at.setdefault(self._moment, self.latest)
+        at = _nanoseconds(recorded["id"], self._moment[0])
+        self.at.setdefault(self._moment, at)
         self.rows.append((recorded["id"], recorded["writer"]))
         if is_heard(recorded["event"]):
-            self.heard[session] = self.latest
+            self.heard[session] = at
         if recorded["client"]:
             self.clients.setdefault(session, recorded["client"])
-        if isinstance(event.get("phases_completed"), list):
+        if isinstance(event.get("phases_completed"), list) and at >= self.latest:
             self.phase = event.get("phase")
-        if self._compactions.is_new(event):
-            self._add("compaction", recorded, session)
+        self.latest = max(self.latest, at)
+        if kind == "session_started" and event.get("source") == "compact":
+            self._add("compaction", recorded, session, at)
         if self.with_texts and kind == "compaction_completed" and event.get("summary"):
-            self._add("compaction_summary", recorded, session)
+            self._add("compaction_summary", recorded, session, at)
         if kind in FIELDS:
-            self._add(kind, recorded, session)
+            self._add(kind, recorded, session, at)
         self.usage.note(recorded)
         if not recorded.get("redacted"):
             self._note_place(event, session, recorded["writer"])
 
-    def _add(self, name: str, recorded: Recorded, session: str | None) -> None:
+    def _add(self, name: str, recorded: Recorded, session: str | None, at: int) -> None:
         fields, texts = FIELDS[name]
         event: dict[str, Any] = dict(recorded["event"])
         found = {field: event.get(field) for field in (*fields, *(texts if self.with_texts else ()))}
         attributes = {f"faber_ledger.{field}": value for field, value in found.items() if _is_plain(value)}
         is_redacted = recorded.get("redacted")
-        one = SpanEvent(name, self.latest, {"faber_ledger.redacted": True} if is_redacted else attributes)
+        one = SpanEvent(name, at, {"faber_ledger.redacted": True} if is_redacted else attributes)
         self.events.setdefault(session, []).append(one)
 
     def _note_place(self, event: dict[str, Any], session: str | None, writer: str) -> None:

@@ -13,12 +13,21 @@ from support.golden import GOLDEN
 from support.histories import broken_histories, histories
 from support.project import Project
 from support.sample_log import write_run
-from support.timelines import HOSTILE, RUN, History, draw, hostile, long_history, story_timeline
+from support.timelines import (
+    HOSTILE,
+    RUN,
+    History,
+    append_history,
+    draw,
+    hostile,
+    long_history,
+    story_timeline,
+    write_clones,
+)
 
 from faber_ledger.cli.commands.timeline import page
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.event_types import USED
-from faber_ledger.ledger.log import Log
 from faber_ledger.projections.timeline import build_timeline
 
 if TYPE_CHECKING:
@@ -64,9 +73,8 @@ def test_a_compaction_ends_what_was_in_context() -> None:
     found = draw(history.end("b", 60).events)
     (compaction,) = found["compactions"]
     ends = {lane["artifact_id"]: [span["end"] for span in lane["spans"]] for lane in found["lanes"]}
-    assert ends["specification"] == [compaction["at"]]
-    assert ends["workflow-state"][0] == compaction["at"]
-    assert ends["workflow-state"][1] > compaction["at"]
+    assert ends["specification"] == [found["bars"][0]["end"]] < [compaction["at"]]
+    assert ends["workflow-state"] == [bar["end"] for bar in found["bars"]]
 
 
 @given(histories())
@@ -131,9 +139,52 @@ def test_a_published_ledger_that_a_page_replaced_is_written_again(project: Proje
 
 def test_context_is_not_drawn_while_no_session_is_open() -> None:
     history = History().start("a").load("a", "specification").end("a", 60)
-    found = draw(history.start("b", 7200, source="resume").end("b", 60).events)
+    found = draw(history.start("b", 7200, source="resume").load("b", "specification").end("b", 60).events)
     spans = [(span["start"][0], span["end"][0]) for span in found["lanes"][0]["spans"]]
     assert spans == [(1767600000, 1767600060), (1767607260, 1767607320)]
+
+
+@pytest.fixture
+def at_once(tmp_path: Path) -> Project:
+    """A run on two machines at once: both compact the context; the desktop completes build, the laptop merges it."""
+    project = Project.made(tmp_path / "project", run_id=RUN)
+    ready, built = ["frame", "architect"], ["frame", "architect", "build"]
+    clones, at = [], {"step": None, "phase": "evaluate"}
+    for one, machine, first, second in (("l", "laptop", 10, 90), ("d", "desktop", 20, 30)):
+        history = History().start(f"{one}-1", first, machine=machine, completed=ready).load(f"{one}-1", "spec")
+        history.end(f"{one}-1", second, reason="compaction", completed=built, **at)
+        history.start(f"{one}-2", 10, machine=machine, source="compact", completed=built, **at).load(f"{one}-2", "spec")
+        history.add("compaction_completed", 5, session_id=f"{one}-2", trigger="auto", agent_id=None, **at)
+        clones.append(history)
+    laptop, desktop = clones
+    laptop.add("note_recorded", 100, session_id="l-2", kind="note", text="still open", **at)
+    desktop.load("d-2", "protocol").end("d-2", 100, completed=built, **at)  # in the log after the laptop's note
+    write_clones(str(project.ledger_path), laptop, desktop)
+    return project
+
+
+def test_clones_at_once_are_drawn_by_session_and_time(at_once: Project) -> None:
+    at_once.said("timeline", "-o", "run.html")
+    drawn = (at_once.root / "run.html").read_text()
+    titles = re.findall("<title>([^<]*)</title>", drawn)
+    assert [title[:34] for title in titles if title.startswith("compaction")] == [
+        "compaction at 2026-01-05 08:01:00,",
+        "compaction at 2026-01-05 08:01:50,",
+    ]
+    spans = [re.findall(r" \d\d:(\d\d:\d\d)", title) for title in titles if title.startswith("spec in context")]
+    assert spans == [["00:10", "01:40"], ["00:20", "00:50"], ["01:00", "02:45"], ["01:50", "03:35"]]
+    first, second, *others = re.findall(r'class="bar load" x="[^"]+" y="(\d+)"', drawn)
+    assert first != second
+    assert others[:2] == [second, first]  # one below the other where both are in a context
+    phases = [title for title in titles if title.startswith(("build:", "evaluate:"))]
+    assert phases == [
+        "build: 2026-01-05 08:00:10 to 2026-01-05 08:00:50",
+        "evaluate: 2026-01-05 08:00:50 to 2026-01-05 08:03:35",
+    ]
+    spans_of = re.findall(
+        r'"name": ?"phase (\w+)".*?"endTimeUnixNano": ?"(\d+)000000000"', at_once.said("export", "--format", "otlp")
+    )
+    assert spans_of == [("build", "1767600050"), ("evaluate", "1767600215")]
 
 
 def test_an_abandoned_session_ran_until_it_was_heard_of_last(tmp_path: Path) -> None:
@@ -143,10 +194,7 @@ def test_an_abandoned_session_ran_until_it_was_heard_of_last(tmp_path: Path) -> 
     history.add("note_recorded", 120, session_id="s-one", kind="note", text="hot", phase="evaluate", step=None)
     history.end("s-one", 50_000, reason="abandoned", inferred=True, completed=["build"]).start("s-two")
     history.add("usage_recorded", session_id="s-one", model="m", in_phase=None, read_files={}, **dict.fromkeys(USED, 1))
-    with Log.open(str(project.ledger_path)) as log:
-        for one in history.events:
-            log.append([{"event": one["event"]}], at=seconds_of(one["at"]) or 0, writer="5f" * 16)
-        log.commit()
+    append_history(str(project.ledger_path), history)
     assert "  over 2 minutes  abandoned  " in project.said("replay")
     assert "  over 2 minutes  abandoned  " in project.said("show", "one")
     assert "session on laptop, whose end never came, started " in project.said("reconstitute", "--only", "summaries")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING, Any
 
 from faber_ledger.ledger.clock import seconds_of, utc_text
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.union import write_union
 from faber_ledger.projections.timeline import build_timeline
 from support.golden import events_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from faber_ledger.ledger.events import Recorded
+    from faber_ledger.ledger.events import Draft, Recorded
     from faber_ledger.projections.timeline import Timeline
 
 
@@ -51,7 +54,16 @@ class History:
         )
         return self
 
-    def start(self, name: str, after: float = 0, *, machine: str = "laptop", source: str = "startup") -> History:
+    def start(
+        self,
+        name: str,
+        after: float = 0,
+        *,
+        machine: str = "laptop",
+        source: str = "startup",
+        completed: Sequence[str] = (),
+        **more: Any,
+    ) -> History:
         where = {"hostname": machine, "platform": "linux", "cwd": "/p", "git_commit": None}
         return self.add(
             "session_started",
@@ -59,11 +71,10 @@ class History:
             session_id=name,
             source=source,
             environment=where,
-            phase="build",
-            step=None,
-            phases_completed=[],
-            empties_context=source != "resume",
+            phases_completed=[*completed],
+            empties_context=True,
             pid=None,
+            **{"phase": "build", "step": None, **more},
         )
 
     def end(self, name: str, after: float = 0, *, completed: Sequence[str] = (), **more: Any) -> History:
@@ -72,10 +83,8 @@ class History:
             after,
             session_id=name,
             client_reason=None,
-            phase="build",
-            step=None,
             phases_completed=[*completed],
-            **{"reason": "normal", "inferred": False, **more},
+            **{"reason": "normal", "inferred": False, "phase": "build", "step": None, **more},
         )
 
     def load(self, name: str, artifact: str, source: str = "a.md") -> History:
@@ -89,6 +98,26 @@ class History:
             sha256="0" * 64,
             given="inline",
         )
+
+
+def append_history(path: str, history: History, clone: int = 0) -> None:
+    """Append a history to a log, as a clone's."""
+    with Log.open(path) as log:
+        for one in history.events:
+            draft: Draft = {"event": one["event"], "client": f"c{clone}"}
+            log.append([draft], at=seconds_of(one["at"]) or 0, writer=f"{clone:032x}")
+        log.commit()
+
+
+def write_clones(path: str, *clones: History) -> None:
+    """Write the united log of clones that recorded a history each, after the run's start, which all have."""
+    paths = [f"{path}-{clone}" for clone in range(len(clones))]
+    append_history(paths[0], History().add("run_started", run_id=RUN, workflow_id="default", work_id="258"))
+    for copy in paths[1:]:
+        shutil.copy(paths[0], copy)
+    for clone, history in enumerate(clones):
+        append_history(paths[clone], history, clone)
+    write_union(paths, path)
 
 
 def long_history(sessions: int) -> list[Recorded]:
