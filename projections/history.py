@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class SessionSummary(TypedDict):
-    """A session; `newly_completed` are the phases that were not complete before it.
+    """A session; `newly_completed` are the phases of which no end before its own said that they are completed.
 
     `agent` and `agent_version` are the client's; null if no start in the log names them. `last_event_at` is when the
     session itself was heard of last, null if that was not noted: all that is known of when an abandoned one ended.
@@ -73,10 +73,12 @@ def agent_shown(agent: str | None, version: str | None = None) -> str:
 
 def summarize_sessions(blocks: Blocks, agents: Agents | None = None) -> Iterator[SessionSummary]:
     """Yield the sessions of a run, oldest first, without entries that an older tool left unreadable."""
-    before: list[str] = []
-    for entry in sorted(session_history(blocks), key=_started_at):
-        if not isinstance(entry, dict):
-            continue
+    history = [entry for entry in session_history(blocks) if isinstance(entry, dict)]
+    first: dict[str, int] = {}  # which session's end said first that a phase is completed
+    for entry in sorted(history, key=lambda one: (not one.get("ended_at"), str(one.get("ended_at")))):
+        for phase in _texts(entry.get("phases_completed")):
+            first.setdefault(phase, id(entry))
+    for entry in sorted(history, key=lambda one: str(one.get("started_at") or "")):
         environment = entry.get("environment")
         where = environment if isinstance(environment, dict) else {}
         completed = _texts(entry.get("phases_completed"))
@@ -92,10 +94,9 @@ def summarize_sessions(blocks: Blocks, agents: Agents | None = None) -> Iterator
             "last_event_at": noted.last_event_at.get(session_id),
             "ended_at": entry.get("ended_at"),
             "end_reason": entry.get("end_reason"),
-            "newly_completed": [phase for phase in completed if phase not in before],
+            "newly_completed": [phase for phase in completed if first[phase] == id(entry)],
             "artifacts_loaded": _texts(entry.get("artifacts_loaded")),
         }
-        before = [*before, *completed]
 
 
 def machines_of(sessions: Iterable[SessionSummary]) -> list[str]:
@@ -107,11 +108,6 @@ def machines_of(sessions: Iterable[SessionSummary]) -> list[str]:
 def count_compactions(sessions: Iterable[SessionSummary]) -> int:
     """Return how many sessions ended for a compaction."""
     return sum([session["end_reason"] == "compaction" for session in sessions])
-
-
-def _started_at(entry: object) -> str:
-    """Return when a session started: united clones have theirs one after the other."""
-    return str(entry.get("started_at") or "") if isinstance(entry, dict) else ""
 
 
 def _texts(value: Any) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -185,6 +186,13 @@ def test_clones_at_once_are_drawn_by_session_and_time(at_once: Project) -> None:
         r'"name": ?"phase (\w+)".*?"endTimeUnixNano": ?"(\d+)000000000"', at_once.said("export", "--format", "otlp")
     )
     assert spans_of == [("build", "1767600050"), ("evaluate", "1767600215")]
+
+
+def test_a_phase_is_completed_by_the_session_that_ended_first(at_once: Project) -> None:
+    sessions = json.loads(at_once.said("replay", "--json"))["data"]["sessions"]
+    assert {one["session_id"]: one["newly_completed"] for one in sessions if one["newly_completed"]} == {
+        "d-1": ["frame", "architect", "build"]
+    }
 
 
 def test_an_abandoned_session_ran_until_it_was_heard_of_last(tmp_path: Path) -> None:
