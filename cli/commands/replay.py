@@ -148,6 +148,10 @@ def state_at(run: Run, moment: Moment) -> tuple[dict[str, Any], Iterable[str]]:
             count, last = count + 1, recorded
             event: dict[str, Any] = dict(recorded["event"])
             phase, step = (event["phase"], event.get("step")) if "phase" in event else (phase, step)
+        session = fold.current_session(projector.blocks)
+        # The blocks have the context of the session that started last, which may be another one, on another machine.
+        of_session = (one for one in log.stream() if one["event"].get("session_id") in (None, session))
+        own = fold.fold(filter(moment.has, of_session)) if session is not None else projector.blocks
     phase, step = [value if isinstance(value, str) else None for value in (phase, step)]
     time = utc_text(moment.seconds) if moment.seconds is not None else None
     data = {
@@ -169,12 +173,11 @@ def state_at(run: Run, moment: Moment) -> tuple[dict[str, Any], Iterable[str]]:
     lines = [f"{head}after {plural(count, 'event')}, the last of them:", line_of(last), ""]
     lines.append(f"phase:    {phase or 'unknown'}{f', step {step}' if step else ''}")
     sessions = [*session_table(summarize_sessions(projector.blocks, agents), _tokens_of(usage))]
-    return data, [*lines, *_state_lines(projector.blocks), *(["", *sessions] if sessions else [])]
+    lines.append(f"session:  {session or 'none is open'}")
+    return data, [*lines, *_context_lines(own), *(["", *sessions] if sessions else [])]
 
 
-def _state_lines(blocks: Blocks) -> Iterator[str]:
-    """Yield which session was open, and what was in context."""
-    yield f"session:  {fold.current_session(blocks) or 'none is open'}"
+def _context_lines(blocks: Blocks) -> Iterator[str]:
     loads = fold.artifacts_in_context(blocks)
     yield "context:" if loads else "context:  nothing"
     for load in loads:

@@ -195,6 +195,12 @@ def test_a_phase_is_completed_by_the_session_that_ended_first(at_once: Project) 
     }
 
 
+def test_at_a_moment_the_context_is_that_of_the_session(at_once: Project) -> None:
+    said = at_once.said("replay", "--at", "2026-01-05T08:00:55Z")
+    assert "session:  l-1\n" in said
+    assert "  spec, loaded 2026-01-05T08:00:10Z from a.md\n" in said
+
+
 def test_an_abandoned_session_ran_until_it_was_heard_of_last(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "project", run_id=RUN)
     history = History().add("run_started", run_id=RUN, workflow_id="default", work_id="258").start("s-one")
