@@ -113,7 +113,7 @@ class Page:
         page, pages = _choose_page(query.get("page"), count, views.EVENTS_A_PAGE, default=None)
         shown, more = _choose_page(query.get("sessions"), len(sessions), views.SESSIONS_A_PAGE, default=1)
         with self._source.open_log(run_id) as log:
-            events = views.read_events(log, page)
+            events = views.read_events(log, count - (pages - page) * views.EVENTS_A_PAGE)  # the last page is full
         state, problem = self._state_of(run_id)
         return self._render(
             "run.html",
@@ -124,6 +124,7 @@ class Page:
             facts=views.facts_of(state, view),
             chart=views.draw(view.timeline, "") if len(sessions) <= views.MOST_DRAWN else "",
             count=len(sessions),
+            texts=views.newest_texts(state, view),
             sessions=sessions[(shown - 1) * views.SESSIONS_A_PAGE :][: views.SESSIONS_A_PAGE],
             shown=shown,
             more=more,

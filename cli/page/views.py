@@ -18,7 +18,14 @@ from faber_ledger.ledger.verify import find_problems
 from faber_ledger.projections.history import agent_shown, count_compactions
 from faber_ledger.projections.timeline import Timeline, build_timeline
 from faber_ledger.projections.usage import Usage
-from faber_ledger.runs.progress import branch_name, text_of_value
+from faber_ledger.runs.progress import (
+    branch_name,
+    error_message,
+    is_granted,
+    place_of_error,
+    text_of_value,
+    words_of_approval,
+)
 
 if TYPE_CHECKING:
     from faber_ledger.cli.page.source import Source
@@ -60,13 +67,13 @@ class Event(NamedTuple):
 
 
 class Text(NamedTuple):
-    """What somebody noted, a model summed up, or what went wrong."""
+    """What somebody noted, approved, a model summed up, or what went wrong; of a state, without an event."""
 
     kind: str
     at: str
     where: str
     text: str
-    event_id: str
+    event_id: str | None = None
 
 
 class RunView(NamedTuple):
@@ -128,26 +135,28 @@ def read_run(source: Source, run_id: str) -> RunView:
     with source.open_log(run_id) as log:
         timeline = build_timeline(run_id, log.stream(), seconds_of)
         usage = Usage(log.usage())
-        newest = f"{READ} WHERE type IN {tuple(TEXTS)} ORDER BY seq DESC, id DESC LIMIT {MOST_TEXTS}"
+        newest = f"{READ} WHERE type IN {tuple(TEXTS)} ORDER BY at DESC, seq DESC, id DESC LIMIT {MOST_TEXTS}"
         texts = [_text_of(decode_row(row)) for row in log.connection.execute(newest)]
         problem = next((one.what for one in find_problems(log.path) if not one.is_note), None)
-    return RunView(timeline, usage, [one for one in texts if one.text], problem)
+    return RunView(timeline, usage, texts, problem)
 
 
 def draw(timeline: Timeline, address: str) -> str:
     """Return a run's chart, whose bars lead to their events in the view at an address; empty without a session."""
+    count = timeline["events"]
+    pages = -(-count // EVENTS_A_PAGE)
 
     def address_of(number: int) -> str:
-        return f"{address}?page={(number - 1) // EVENTS_A_PAGE + 1}#e{number}"
+        return f"{address}?page={pages - (count - number) // EVENTS_A_PAGE}#e{number}"
 
     return Chart(timeline, address_of).svg() if timeline["bars"] else ""
 
 
-def read_events(log: Log, page: int) -> list[Event]:
-    """Return the events of a page, in their order."""
-    skipped = (page - 1) * EVENTS_A_PAGE
-    rows = log.connection.execute(f"{ROW} ORDER BY seq, id LIMIT {EVENTS_A_PAGE} OFFSET ?", (skipped,))
-    return [_event_of(log, row, number) for number, row in enumerate(rows, skipped + 1)]
+def read_events(log: Log, end: int) -> list[Event]:
+    """Return a page of events, in their order, up to the one with the number `end`."""
+    first = max(0, end - EVENTS_A_PAGE)
+    rows = log.connection.execute(f"{ROW} ORDER BY seq, id LIMIT ? OFFSET ?", (end - first, first))
+    return [_event_of(log, row, number) for number, row in enumerate(rows, first + 1)]
 
 
 def find_event(log: Log, event_id: str) -> Event | None:
@@ -205,6 +214,26 @@ def _text_of(recorded: Recorded) -> Text:
     return Text(name, str(recorded["at"]), where, text, recorded["id"])
 
 
+def newest_texts(state: dict[str, Any], view: RunView) -> list[Text]:
+    """Return the texts of a run's log, and the errors and approvals of its state, newest first."""
+    texts = [one for one in (*view.texts, *_texts_of_state(state)) if one.text]
+    return sorted(texts, key=lambda one: seconds_of(one.at) or 0.0, reverse=True)[:MOST_TEXTS]
+
+
+def _texts_of_state(state: dict[str, Any]) -> Iterator[Text]:
+    errors, *asked = [state.get(name) for name in ("errors", "pending_approvals", "approvals")]
+    for error in reversed(errors) if isinstance(errors, list) else ():
+        yield Text("error", _newest_time(error), place_of_error(error), error_message(error))
+    for one in [one for some in asked if isinstance(some, list) for one in some if isinstance(one, dict)]:
+        said = "given" if is_granted(one) else text_of_value(one.get("status") or one.get("decision")) or "asked for"
+        yield Text(f"approval {said}", _newest_time(one), "", words_of_approval(one))
+
+
+def _newest_time(said: object) -> str:
+    times = {at: seconds for at in said.values() if (seconds := seconds_of(at))} if isinstance(said, dict) else {}
+    return max(times, key=lambda at: times[at], default="")
+
+
 def session_rows(view: RunView) -> Iterator[dict[str, Any]]:
     """Yield the sessions of a run, the newest first."""
     usage = view.usage.by("session_id")
@@ -253,7 +282,7 @@ def markdown_of(run_id: str, state: dict[str, Any], view: RunView) -> str:
     for one in session_rows(view):
         cells = (one["id"], one["agent"], one["machine"], one["started_at"], one["length"], one["end"])
         lines.append(f"| {' | '.join([_plain(cell) for cell in (*cells, one['completed'])])} |")
-    for text in view.texts:
+    for text in newest_texts(state, view):
         lines += ["", f"**{text.kind}**{f' ({_plain(text.where)})' if text.where else ''}, {text.at}", ""]
         lines += [f"> {line.replace('<', '&lt;').replace('![', '!&#91;')}" for line in text.text.splitlines()]
     sound = f"is not sound: {view.problem}" if view.problem else "is verified: each event matches its hash"

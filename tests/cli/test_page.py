@@ -151,6 +151,22 @@ def test_markdown_has_what_an_issue_needs(project: Project, page: Served) -> Non
     assert text.endswith("Its ledger is verified: each event matches its hash.\n")
 
 
+def test_texts_of_log_and_state_are_in_the_order_of_time(project: Project, page: Served) -> None:
+    early, late = "2026-01-05T09:00:00Z", "2199-01-05T09:00:00+01:00"
+    asked = {"phase": "build", "reason": "it is Friday", "requested_at": early}
+    project.change_state(
+        errors=[{"phase": "build", "step": "test", "message": "3 tests fail", "timestamp": late}, "no time"],
+        pending_approvals=[asked, {**asked, "phase": "release", "status": "approved", "approved_by": "mia"}],
+    )
+    shown_texts = shown(page.read(f"/run/{RUN}").partition('<section id="texts"')[2].partition("</section>")[0])
+    words = ["error build:test", "3 tests fail", "the cache goes", "approval asked for", "build: it is Friday"]
+    words += ["approval given", "release: it is Friday (by mia)", "error - no time"]
+    places = [shown_texts.find(one) for one in words]
+    assert places == sorted(places)
+    assert -1 not in places
+    assert "\n> 3 tests fail\n" in page.read(f"/run/{RUN}/markdown")
+
+
 def test_a_search_leads_to_the_event(project: Project, page: Served) -> None:
     text = page.read("/search?q=CACHE+goes")
     note = next(one for one in project.recorded if one["event"]["type"] == "note_recorded")
@@ -188,10 +204,16 @@ def test_a_run_of_a_plan_has_a_view(tmp_path: Path) -> None:
 def test_many_events_have_pages(project: Project, page: Served) -> None:
     for number in range(110):
         project.faber("note", f"note {number}")
+        if number == 20:
+            project.deliver(STARTED, client="4f0c")  # the chart leads to it
     last, first = page.read(f"/run/{RUN}"), page.read(f"/run/{RUN}?page=1")
     assert "page 2 of 2" in last
-    assert ('id="e100"' in first, 'id="e101"' in first, 'id="e101"' in last) == (True, False, True)
+    numbers = [[int(number) for number in re.findall(r'<tr id="e(\d+)"', text)] for text in (first, last)]
+    assert [*numbers[0], *numbers[1]] == [*range(1, len(project.events) + 1)]
+    assert len(numbers[1]) == 100  # the newest page is full
     assert page.read(f"/run/{RUN}?page=9") == last
+    links = re.findall(r'href="\?page=(\d)#e(\d+)"', last)
+    assert {(at, int(number) in numbers[int(at) - 1]) for at, number in links} == {("1", True), ("2", True)}
 
 
 @pytest.mark.parametrize("path", ["/run/nothing", f"/run/{RUN}/event/x", f"/run/{RUN}/session/x", "/nothing"])
