@@ -22,10 +22,11 @@ Moment: TypeAlias = tuple[float, int]
 
 
 class Bar(TypedDict):
-    """A session in time; `row` and `end_row` are numbers of events."""
+    """A session in time; `source` says what began it, and `row` and `end_row` are numbers of events."""
 
     session: SessionSummary
     machine: str
+    source: str
     start: Moment
     end: Moment
     is_open: bool
@@ -130,7 +131,7 @@ class _Course:
         self.projector = Projector(empty())
         self.number = 0
         self.moment: Moment = (0.0, 0)
-        self.started: dict[str, tuple[Moment, int]] = {}
+        self.started: dict[str, tuple[Moment, int, str]] = {}
         self.ended: dict[str, tuple[Moment, int]] = {}
         self.loads: dict[str, list[tuple[str, Span]]] = {}  # of each session, in their order
         self.failures: list[tuple[str, Failure]] = []
@@ -206,7 +207,7 @@ class _Course:
 
     def _hear(self, kind: str, session_id: str, event: dict[str, Any]) -> None:
         if kind == "session_started":
-            self.started.setdefault(session_id, (self.moment, self.number))
+            self.started.setdefault(session_id, (self.moment, self.number, _text(event.get("source"))))
         is_said = not event.get("inferred") or "delivery" in event
         if kind == "session_ended" and (is_said or session_id not in self.ended):
             self.ended[session_id] = (self.moment, self.number)
@@ -260,7 +261,7 @@ class _Course:
     def _bar(self, session: SessionSummary, last: Moment) -> Bar | None:
         """Place a session; None if neither the log nor its entry says when it was."""
         name = session["session_id"]
-        start, row = self.started.get(name, (self._moment_of(session["started_at"]), None))
+        start, row, source = self.started.get(name, (self._moment_of(session["started_at"]), None, ""))
         if start is None:
             return None
         is_open = not session["ended_at"]
@@ -271,6 +272,7 @@ class _Course:
         return {
             "session": session,
             "machine": _text(session["hostname"]) or "unknown machine",
+            "source": source,
             "start": start,
             "end": end,
             "is_open": is_open,

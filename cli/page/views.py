@@ -244,6 +244,7 @@ def session_rows(view: RunView) -> Iterator[dict[str, Any]]:
             "agent": agent_shown(one["agent"], one["agent_version"]),
             "machine": bar["machine"],
             "started_at": one["started_at"],
+            "is_after_compaction": bar["source"] == "compact",
             "length": ran_words(one),
             "end": "open" if bar["is_open"] else one["end_reason"] or "ended",
             "completed": ", ".join(one["newly_completed"]),
