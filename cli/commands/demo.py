@@ -169,7 +169,7 @@ def tell_story(folder: str, tell: Callable[[str], None]) -> tuple[Machine, Machi
 
     tell("\n8. Evaluate and Release are done there, and the user leaves the client")
     desktop.write("CHANGELOG.md", "- Reports can be exported as CSV.\n")
-    desktop.work("evaluate", "release", status="completed")
+    desktop.work("evaluate", "release", current_phase="release", status="completed")
     desktop.respond((18_340, 0, 1_240), (2_910, 18_340, 3_650))
     desktop.deliver("exit")
     desktop.commit("Release the CSV export")

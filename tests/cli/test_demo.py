@@ -93,7 +93,12 @@ def test_the_page_of_a_kept_demo_shows_three_runs(temporary: Path, machine: str)
     assert "`faber-ledger page`" in done.stderr.splitlines()[-1]
     (folder,) = temporary.iterdir()
     environment = {**os.environ, "HOME": str(folder), "FABER_LEDGER_HOSTNAME": machine}
-    with Served(folder / machine / "myproject", environment) as page:
+    project = folder / machine / "myproject"
+    listed = run_command(
+        [COMMAND, "run", "list", "--json"], cwd=project, env=environment, capture_output=True, check=True
+    )
+    assert [row["phase"] for row in json.loads(listed.stdout)["data"]] == ["build", "build", "release"]
+    with Served(project, environment) as page:
         rows = re.findall(r'<tr id="run-([^"]+)"(.*?)</tr>', page.read("/"), re.DOTALL)
         for (_, row), words in zip(rows, ("waiting: question", "failed", "done"), strict=True):
             assert f">{words}<" in row
