@@ -61,21 +61,12 @@ class Page(HTMLParser):
 
 @pytest.mark.parametrize("story", DRAWN)
 def test_a_story_is_drawn_as_its_page(story: str, request: pytest.FixtureRequest) -> None:
-    written = re.sub(r'(name="generator" content="faber-ledger) [^"]+', r"\1", page(story_timeline(story)))
+    varying = r'(?<=content="faber-ledger) [^"]+|(?<=<style>).*?(?=</style>)'
+    written = re.sub(varying, "", page(story_timeline(story)), flags=re.DOTALL)
     golden = GOLDEN / story / "timeline.html"
     if request.config.getoption("--update-golden"):
         golden.write_text(written, "utf-8")
     assert written == golden.read_text("utf-8")
-
-
-def test_a_compaction_ends_what_was_in_context() -> None:
-    history = History().start("a").load("a", "specification").load("a", "workflow-state")
-    history.end("a", 600, reason="compaction").start("b", 10, source="compact").load("b", "workflow-state")
-    found = draw(history.end("b", 60).events)
-    (compaction,) = found["compactions"]
-    ends = {lane["artifact_id"]: [span["end"] for span in lane["spans"]] for lane in found["lanes"]}
-    assert ends["specification"] == [found["bars"][0]["end"]] < [compaction["at"]]
-    assert ends["workflow-state"] == [bar["end"] for bar in found["bars"]]
 
 
 @given(histories())
@@ -136,13 +127,6 @@ def test_a_published_ledger_that_a_page_replaced_is_written_again(project: Proje
         assert project.faber("timeline", RUN, "-o", name).returncode == 0
     assert project.faber("project", RUN).returncode == 0
     assert project.events == events
-
-
-def test_context_is_not_drawn_while_no_session_is_open() -> None:
-    history = History().start("a").load("a", "specification").end("a", 60)
-    found = draw(history.start("b", 7200, source="resume").load("b", "specification").end("b", 60).events)
-    spans = [(span["start"][0], span["end"][0]) for span in found["lanes"][0]["spans"]]
-    assert spans == [(1767600000, 1767600060), (1767607260, 1767607320)]
 
 
 @pytest.fixture
