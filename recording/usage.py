@@ -145,7 +145,8 @@ class _Course:
         self._moments = [*moments, (utc_text(at), None, current_phase(state))]
         states = phase_states(state).items()
         started = [(text_of(phase, "started_at") or "", name) for name, phase in states]
-        phases = sorted([(when[:LONGEST_TIME], name) for when, name in started if when.endswith("Z")])
+        begun = [(when[:LONGEST_TIME], name) for when, name in started if when.endswith("Z")]
+        phases = sorted(begun, key=itemgetter(0))  # those of one second in the state's order
         self._started, self._phases = [when for when, _ in phases], [name for _, name in phases]
 
     def _note(self, read_files: object) -> None:

@@ -182,8 +182,8 @@ def play_session(machine: Machine, work_id: str, target: str, conversation: str,
     silent.tell, silent.conversation = _ignore, conversation
     silent.run("faber-ledger", "run", "start", "--work-id", work_id, "--target", target)
     silent.deliver("startup")
-    silent.respond((14_620, 0, 2_310), (5_180, 14_620, 3_440))
     machine.work("frame", "architect", current_phase="build", **state)
+    silent.respond((14_620, 0, 2_310), (5_180, 14_620, 3_440))
     silent.deliver("exit")
 
 
@@ -279,9 +279,11 @@ class Machine:
     def work(self, *completed: str, **others: object) -> None:
         """Edit `state.json` as FABER does: mark phases as completed, and set other keys."""
         state = self.state()
-        state["phases"] |= {phase: {"status": "completed"} for phase in completed}
-        if others.get("status") == "failed":
-            state["phases"][others["current_phase"]] = {"status": "failed"}
+        phases, current = state["phases"], others.get("current_phase")
+        if current is not None:
+            status = "failed" if others.get("status") == "failed" else "in_progress"
+            phases[current] = {"status": status, "started_at": utc_text(now())}
+        phases |= {phase: {**phases.get(phase, {}), "status": "completed"} for phase in completed}
         state |= others | {"updated_at": utc_text(now())}
         with open(self._state_path(), "w", encoding="utf-8", newline="\n") as file:
             file.write(json.dumps(state, ensure_ascii=False, indent=2) + "\n")

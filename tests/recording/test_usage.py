@@ -227,7 +227,7 @@ def test_a_response_belongs_to_the_phase_of_its_time(project: Project) -> None:
     project.change_state(current_phase="evaluate")
     deliver(project, PRE, path)
     deliver(project, COMPACT, path)
-    times = {"build": "2026-01-05T14:30:22Z", "evaluate": "2999-01-05T14:30:22Z"}
+    times = dict.fromkeys(["frame", "build"], "2026-01-05T14:30:22Z") | {"evaluate": "2999-01-05T14:30:22Z"}
     project.change_state(phases={name: {"status": "in_progress", "started_at": at} for name, at in times.items()})
     append(path, response("msg_3", (3, 3, 3)))
     deliver(project, END, path)
