@@ -309,7 +309,7 @@ def _lines_about_step(
         lines.append(Line("Go on at: ", place_of(point)))
     if point is None or not [one for one in steps if one["phase"] == at[0]]:
         return lines, ""
-    place = _find_place(state, steps, *at, is_retried=point["mode"] == "retry")
+    place = _find_place(state, steps, *at, point["mode"])
     if place is None:
         names = [one["name"] or "" for one in steps if one["phase"] == at[0]]
         label = f"No step of the workflow has this name; those of phase {one_line(at[0], MAX_PLACE)}: "
@@ -333,19 +333,19 @@ def _place_of_workflow(path: str) -> str:
 
 
 def _find_place(
-    state: dict[str, Any], steps: list[WorkflowStep], phase: str | None, step: str | None, *, is_retried: bool
+    state: dict[str, Any], steps: list[WorkflowStep], phase: str | None, step: str | None, mode: str
 ) -> int | None:
     """Return the place of the step to do next among a workflow's, perhaps behind the last; None if it is not known.
 
-    A step that loads what this text gives is done.
+    A step that loads what this text gives is done, and so are those of a completed phase in which nobody has to go on.
     """
     of_phase = [at for at, one in enumerate(steps) if one["phase"] == phase]
     found = [at for at in of_phase if step is not None and steps[at]["name"] == step]
-    if step is not None and not found:
+    is_over = mode == "continue" and progress.phase_statuses(state).get(phase or "") == "completed"
+    if step is not None and not found and not is_over:
         return None
-    is_over = step is None and progress.phase_statuses(state).get(phase or "") == "completed"
     place = of_phase[-1] + 1 if is_over else (found or of_phase)[0]
-    done = progress.done_steps(state, phase) if not is_retried else set()
+    done = progress.done_steps(state, phase) if mode != "retry" else set()
     while place < len(steps) and (_is_reload(steps[place]) or (place in of_phase and steps[place]["name"] in done)):
         place += 1
     return place

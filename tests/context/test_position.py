@@ -129,8 +129,12 @@ def test_the_short_facts_of_the_position_are_not_in_the_state_again(project: Pro
             " --work-id 258), then core-commit-and-push-frame, then phase architect\n",
         ),
         (
-            {"current_phase": "frame", "current_step": "auto-reload-context"},
+            {"current_phase": "frame", "current_step": "auto-reload-context", "phases": {"frame": {}}},
             "Step: auto-reload-context\nWhat to do: step core-fetch-issue: ",
+        ),
+        (
+            {"current_phase": "architect", "current_step": "generate-spec"},
+            "Step: generate-spec\nWhat to do: phase build, step implement: ",
         ),
         (
             {"current_step": "implement", "phases": {"build": {"steps": [{"id": "implement", "status": "completed"}]}}},
