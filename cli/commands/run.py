@@ -19,6 +19,8 @@ from faber_ledger.cli.ui.progress import waiting_for
 from faber_ledger.cli.ui.which_run import check_in_tree, choose_run, match_run, run_argument
 from faber_ledger.cli.ui.words import events_shown, plural
 from faber_ledger.cli.worktrees.survey import update_registry
+from faber_ledger.context.branch import describe_way_to, has_branch
+from faber_ledger.files.text import quoted
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.command_errors import GitFailed, NotReleased, ServerUnavailable
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
@@ -33,7 +35,7 @@ from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.kept_summaries import summary_paths
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import has_log
-from faber_ledger.runs.progress import phase_statuses
+from faber_ledger.runs.progress import FINISHED, phase_statuses
 from faber_ledger.runs.projecting import is_committed
 from faber_ledger.runs.run import Run, find_root, inbox_path
 
@@ -41,9 +43,6 @@ from faber_ledger.runs.run import Run, find_root, inbox_path
 @click.group()
 def run() -> None:
     """Start, resume, finish, list and forget the runs of this project."""
-
-
-KEPT = "~ has no files in this work tree: `faber-ledger run resume RUN` brings them"
 
 
 @run.command("list", short_help="List the runs of this project.")
@@ -86,17 +85,21 @@ def run_list(limit: int | None, at_remote: bool, as_json: bool, **wanted: Any) -
     if left_out:
         lines.append(f"{plural(left_out, 'more run')} not shown")
     if not at_remote:
-        missing = [row["run_id"] for row in rows if not row["in_work_tree"] and not row["active"]]
-        lines += _lines_about_files([find_run(root, run_id) for run_id in missing])
+        missing = [row for row in rows if not (row["in_work_tree"] or row["active"] or row["status"] in FINISHED)]
+        lines += _lines_about_files({row["run_id"]: row["branch"] for row in missing}, root)
     show(rows, lines, as_json=as_json)
 
 
-def _lines_about_files(runs: list[Run]) -> Iterator[str]:
-    """Yield in which work tree each of the runs is that this one lacks, and how the others come here."""
-    there = {run.run_id: [os.path.relpath(one.root, run.root) for one in runs_in_other_work_trees(run)] for run in runs}
-    yield from [f"~ {run_id} is in {', '.join(trees)}" for run_id, trees in there.items() if trees]
-    if not all(there.values()):
-        yield KEPT
+def _lines_about_files(branches: dict[str, str | None], root: str) -> Iterator[str]:
+    """Yield where the files are of runs that this work tree lacks, by their branches, and how they come here."""
+    tree = work_tree_of(root)
+    for run_id, branch in branches.items():
+        if trees := [os.path.relpath(one.root, root) for one in runs_in_other_work_trees(find_run(root, run_id))]:
+            yield f"~ {run_id} is in {', '.join(trees)}"
+        elif branch and tree is not None and has_branch(root, branch):
+            yield f"~ {run_id} is on {quoted(branch)}{describe_way_to(root, tree, branch)}"
+        else:
+            yield f"~ {run_id} has no files in this work tree: `faber-ledger run resume {run_id}` brings them"
 
 
 def _list_at_remote(root: str, filters: Filters) -> list[dict[str, Any]]:

@@ -96,7 +96,7 @@ def _content(run: Run, data: dict[str, Any]) -> str:
             machine = log.machine_of(writer) or "another machine"
         raise NotFound(
             f"the load was recorded on {machine}, in another clone, and only that clone can find its content",
-            hint="run it there",
+            hint="run it there, or with the event of a load of this clone",
         )
     raise NotFound(
         f"the content with the digest {load['sha256']} is neither in {json.dumps(load['source'])} as it is now nor"

@@ -24,6 +24,7 @@ from faber_ledger.projections.usage import Usage
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.copies import runs_in_other_work_trees
+from faber_ledger.runs.git import default_branch
 from faber_ledger.runs.git_command import run_git, top_of
 from faber_ledger.runs.kept import runs_here
 from faber_ledger.runs.layouts import find_run
@@ -31,6 +32,7 @@ from faber_ledger.runs.layouts import places_of as places_in_layouts
 from faber_ledger.runs.log import has_log, lacks_ledger, read_log
 from faber_ledger.runs.progress import (
     FINISHED,
+    branch_name,
     current_phase,
     current_step,
     phases_completed,
@@ -116,6 +118,7 @@ def read_facts(run: Run) -> RunFacts:
         state, problem, ledger_problem = {}, None if is_state_ignored(run) else error.message, None
     is_ignored = not state and problem is None
     log, start, blocks, usage = None, None, blocks_of(state), Usage()
+    branch = text_of_value(branch_name(state))
     try:
         if not lacks_ledger(run):
             with read_log(run) as opened:
@@ -124,6 +127,7 @@ def read_facts(run: Run) -> RunFacts:
                 is_shown = not is_ignored and KnownState(document).shows(opened)
                 blocks = blocks if is_shown else fold(opened.stream())
                 start = newest_start(opened, blocks)
+                branch = branch or opened.first_branch(besides=default_branch(run.root)) or ""
     except (LedgerError, sqlite3.DatabaseError) as error:
         ledger_problem = str(error)
     sessions = list(summarize_sessions(blocks))
@@ -132,6 +136,7 @@ def read_facts(run: Run) -> RunFacts:
         "status": state.get("status"),
         "phase": current_phase(state),
         "worktree": state.get("worktree"),
+        "branch": branch or None,
         "machine": next(reversed(machines_of(sessions)), None),
         "is_mine": start is not None and start["writer"] == known_writer(run.root),
         "sessions": len(session_history(blocks)),

@@ -155,7 +155,8 @@ TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "context_reconstituted": _reconstituted,
     "usage_recorded": lambda one: (
         f"{one['model']} took {one['input_tokens']} tokens and {one['cached_tokens']} cached ones, and gave"
-        f" {one['output_tokens']} in {one['turns']} responses{_and(', in {}', one['in_phase'])}"
+        f" {one['output_tokens']} in {one['turns']} response{'' if one['turns'] == 1 else 's'}"
+        f"{_and(', in {}', one['in_phase'])}"
     ),
     "event_redacted": lambda one: f"redaction of event {one['event_id']}{_and(': {}', one['reason'])}",
     "redaction_undone": lambda one: f"redaction undone of event {one['event_id']}{_and(': {}', one['reason'])}",

@@ -73,7 +73,7 @@ def other_active_run(root: str, run_id: str) -> OtherRun | None:
 def takeover_lines(new: Successor, other: OtherRun, choices: list[str]) -> list[str]:
     """Return the warning of another active workflow (SPEC, section 5 and Example 4), or one line if that is over."""
     if other.is_over:
-        where = "" if other.is_at_home else ", on another branch"
+        where = "" if other.is_at_home or other.status in progress.FINISHED else ", on another branch"
         return [f"ℹ Active until now: {other.run_id} ({other.status}){where}"]
     own = free_worktree(new.root, new.about)
     branch = new.branch or f"-b {own.branch}"

@@ -53,7 +53,8 @@ def test_run_list_marks_the_runs_that_are_not_in_the_work_tree(project: Project)
     assert (other["in_work_tree"], other["events"] > 0, other["status"]) == (False, True, "in_progress")
     lines = project.said("run", "list").splitlines()
     assert any(line.startswith(f"~ {OTHER}") for line in lines)
-    assert lines[-1] == "~ has no files in this work tree: `faber-ledger run resume RUN` brings them"
+    there = "is on `feature`: run `git switch feature` before you change anything"
+    assert lines[-2:] == [f"~ {OTHER} {there}", f"~ {RUN} {there}"]
     project.git("checkout", "-q", "feature")
     assert [row["in_work_tree"] for row in listed(project).values()] == [True, True]
     assert "~" not in project.said("run", "list")
