@@ -11,7 +11,7 @@ from faber_ledger.ledger.event_types import NOT_CHECKABLE, REDACTED, is_foldable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any, Literal, NotRequired, TypedDict, TypeVar
+    from typing import Any, Literal, NotRequired, TypedDict
 
     from faber_ledger.ledger.events import NoteRecorded, Recorded
     from faber_ledger.ledger.log import Log
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     class Note(TypedDict):
         """A note as it was recorded; `at` is ISO 8601 in UTC, `event_id` can be given to `show`.
 
-        `redacted` is there, and true, if its payload is gone, and a redaction alone says what it said. One that another
-        clone recorded may say `where`: the machine.
+        `redacted` is there, and true, if its payload is gone, and a redaction alone says what it said. `where` may be
+        there: the machine on which it was recorded.
         """
 
         seq: int
@@ -50,8 +50,6 @@ if TYPE_CHECKING:
         event_id: NotRequired[str]
         path: NotRequired[str]
         where: NotRequired[str]
-
-    Said = TypeVar("Said", Note, Remembered)
 
 
 MAX_LETTERS = 8_000  # of a note
@@ -145,7 +143,7 @@ def newest_notes(log: Log, writer: str) -> list[Remembered]:
             "kind": note["kind"],
             "event_id": note["event_id"],
         }
-        remembered.append(with_machine(one, log, recorded, writer))
+        remembered.append(_with_machine(one, log, recorded, writer))
     if len(found) > len(kept):
         more = "`faber-ledger log --type note_recorded` lists them, and `faber-ledger show EVENT` shows one whole"
         others = f"… and {len(found) - len(kept)} more: {more}"
@@ -153,11 +151,11 @@ def newest_notes(log: Log, writer: str) -> list[Remembered]:
     return remembered
 
 
-def with_machine(text: Said, log: Log, recorded: Recorded, writer: str | None) -> Said:
+def _with_machine(text: Remembered, log: Log, recorded: Recorded, writer: str) -> Remembered:
     """Return a text with the machine of the clone that recorded it, if that is another one."""
-    if recorded["writer"] != writer:
-        text["where"] = log.machine_of(recorded["writer"]) or ANOTHER
-    return text
+    if recorded["writer"] == writer:
+        return text
+    return {**text, "where": log.machine_of(recorded["writer"]) or ANOTHER}
 
 
 def render_notes(notes: list[Remembered], room: int) -> tuple[str, list[Remembered]]:
@@ -241,7 +239,7 @@ def summary_for(log: Log, client: str | None, source: str, keeper: Run | None, w
     if source == "fork":
         return None
     found = next(summaries_of(log, keeper, not_by=client, before=first), None)
-    return with_machine(found[1], log, found[0], writer) if found else None
+    return _with_machine(found[1], log, found[0], writer) if found else None
 
 
 def summaries_of(

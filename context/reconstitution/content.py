@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from faber_ledger.context.elsewhere import Elsewhere
-from faber_ledger.context.notes import is_gone, note_of, summaries_of, with_machine, words_of_note
+from faber_ledger.context.notes import is_gone, note_of, summaries_of, words_of_note
 from faber_ledger.context.packet import describe_break, start_before
 from faber_ledger.context.reconstitution.faber_files import DECISION_TYPES, Compacted, LedgerFacts, words_of_event
 from faber_ledger.context.reconstitution.journal import list_in_line, text_or_na
@@ -28,7 +28,6 @@ from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.projections.fold import fold, session_history
 from faber_ledger.projections.history import ABANDONED, SessionSummary, machines_of, summarize_sessions
 from faber_ledger.runs import progress
-from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.progress import text_of, text_of_value
 from faber_ledger.runs.run import Run, is_name
@@ -212,7 +211,7 @@ def _notes(sources: Sources) -> Iterator[str]:
 
 def _note_block(note: Note) -> str:
     place, where = _place(note), note.get("where")
-    label = f"{note['kind']}{f' at {place}' if place else ''}{f', from {where}' if where else ''}"
+    label = f"{note['kind']}{f' at {place}' if place else ''}{f', on {where}' if where else ''}"
     return _block(f"[{note['at']}] {label}:", words_of_note(note))
 
 
@@ -407,6 +406,8 @@ def _read_starts(run: Run, blocks: Blocks) -> list[Start]:
 def _read_notes(run: Run, log: Log) -> list[Note]:
     """Return all notes of a run that were not redacted, newest first."""
     found = find_events(partial(read_log, run), EventQuery(types=("note_recorded",)), newest_first=True)
-    writer = known_writer(run.root)
-    notes = [with_machine(note_of(one), log, one, writer) for one in found if is_foldable(one) and not is_gone(one)]
+    notes: list[Note] = []
+    for one in [one for one in found if is_foldable(one) and not is_gone(one)]:
+        machine = log.machine_of(one["writer"])
+        notes.append(note_of(one) | ({"where": machine} if machine is not None else {}))
     return sorted(notes, key=lambda note: note["at"], reverse=True)

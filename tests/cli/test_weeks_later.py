@@ -94,7 +94,7 @@ BY_ITEM = ("reconstitute", "--work-id", "258")
         pytest.param(
             (*BY_ITEM, "--only", "decisions"),
             [
-                "decision at build, from laptop: drop the cache",
+                "decision at build, on laptop: drop the cache",
                 "approval_granted at release",
                 "One table of lists",
                 "SQLite, not files",
@@ -108,9 +108,7 @@ BY_ITEM = ("reconstitute", "--work-id", "258")
             id="on which machines",
         ),
         pytest.param(
-            (*BY_ITEM, "--only", "notes"),
-            ["note at build, from laptop: later: paging of long lists"],
-            id="what is left",
+            (*BY_ITEM, "--only", "notes"), ["note at build, on laptop: later: paging of long lists"], id="what is left"
         ),
     ],
 )
