@@ -1,4 +1,4 @@
-"""A run over time, folded from its log: sessions, phases, artifacts in context and compactions."""
+"""A run over time, folded from its log: sessions, phases and artifacts in context."""
 
 from __future__ import annotations
 
@@ -69,14 +69,6 @@ class Stretch(TypedDict):
     row: int
 
 
-class Compaction(TypedDict):
-    """A compaction, by the start of the session after it, whose context was empty."""
-
-    at: Moment
-    where: str
-    row: int
-
-
 class Row(TypedDict):
     """An event of the table, with its number in the log."""
 
@@ -95,7 +87,6 @@ class Timeline(TypedDict):
     bars: list[Bar]
     phases: list[Stretch]
     lanes: list[Lane]
-    compactions: list[Compaction]
     events: int
     rows: list[Row]
 
@@ -142,7 +133,6 @@ class _Course:
         self.workflow_id = ""
         self.work_id: str | None = None
         self.first, self.last = (inf, 0), self.moment
-        self.compacted: list[Compaction] = []
 
     def fold(self, events: Iterable[Recorded]) -> Timeline:
         for recorded in events:
@@ -159,7 +149,6 @@ class _Course:
             "bars": bars,
             "phases": self._stretches(last),
             "lanes": self._lanes(bars),
-            "compactions": self.compacted,
             "events": self.number,
             "rows": self.every if self.number <= LISTED else list(self.milestones),
         }
@@ -183,9 +172,6 @@ class _Course:
         if kind == "run_started":
             self.workflow_id = _text(event.get("workflow_id"))
             self.work_id = _text(event.get("work_id")) or None
-        elif kind == "session_started" and event.get("source") == "compact":
-            where = ", ".join(filter(None, [_text(event.get("phase")), _text(event.get("step"))]))
-            self.compacted.append({"at": self.moment, "where": where, "row": self.number})
         elif kind == "artifact_failed":
             failure: Failure = {"at": self.moment, "error": _text(event.get("error")), "row": self.number}
             self.failures.append((_text(event.get("artifact_id")), failure))

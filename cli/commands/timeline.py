@@ -15,6 +15,7 @@ from faber_ledger.cli.ui.which_run import run_argument, run_with_ledger
 from faber_ledger.cli.ui.words import plural
 from faber_ledger.context.body import size_words
 from faber_ledger.ledger.clock import seconds_of, utc_text
+from faber_ledger.projections.history import count_compactions
 from faber_ledger.projections.timeline import LISTED, Row, Timeline, build_timeline
 from faber_ledger.projections.usage import Usage
 from faber_ledger.runs.log import read_log
@@ -105,7 +106,7 @@ def _facts(timeline: Timeline, tokens: str | None) -> Iterator[str]:
         yield markup(timeline["workflow_id"])
     sessions, machines = len(timeline["bars"]), len({bar["machine"] for bar in timeline["bars"]})
     yield f"{plural(sessions, 'session')} on {plural(machines, 'machine')}"
-    yield plural(len(timeline["compactions"]), "compaction")
+    yield plural(count_compactions([bar["session"] for bar in timeline["bars"]]), "compaction")
     failures = sum(len(lane["failures"]) for lane in timeline["lanes"])
     if failures:
         yield f"<strong>{plural(failures, 'failed load')}</strong>"

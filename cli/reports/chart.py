@@ -62,10 +62,10 @@ class Chart:
             )
 
     def _compactions(self) -> Iterator[str]:
-        for one in self.timeline["compactions"]:
-            title = f"compaction at {_time(one['at'])}" + (f", in {one['where']}" if one["where"] else "")
-            line = f'<path class="compaction" d="M{self.scale.x(one["at"]):.1f} {AXIS - 2}V{self.height:g}"/>'
-            yield self._link(one["row"], title, line)
+        for bar in self.timeline["bars"]:
+            if bar["session"]["end_reason"] == "compaction":
+                line = f'<path class="compaction" d="M{self.scale.x(bar["end"]):.1f} {AXIS - 2}V{self.height:g}"/>'
+                yield self._link(bar["end_row"], f"compaction at {_time(bar['end'])}", line)
 
     # The lanes
 

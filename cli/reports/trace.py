@@ -119,7 +119,7 @@ class _Noted:
         if isinstance(event.get("phases_completed"), list) and at >= self.latest:
             self.phase = event.get("phase")
         self.latest = max(self.latest, at)
-        if kind == "session_started" and event.get("source") == "compact":
+        if kind == "session_ended" and event.get("reason") == "compaction":
             self._add("compaction", recorded, session, at)
         if self.with_texts and kind == "compaction_completed" and event.get("summary"):
             self._add("compaction_summary", recorded, session, at)

@@ -123,6 +123,7 @@ def test_the_json_says_the_same_with_ids_in_hex(project: Project, receiver: Rece
 
 
 def test_a_compaction_and_a_second_machine_are_one_trace(project: Project, receiver: Receiver, tmp_path: Path) -> None:
+    project.deliver("PreCompact.auto.print", client=CLIENT)
     project.deliver("SessionStart.compact.print", client=CLIENT)
     project.commit()
     other = project.clone(tmp_path / "other", "desktop")

@@ -135,10 +135,13 @@ def at_once(tmp_path: Path) -> Project:
     project = Project.made(tmp_path / "project", run_id=RUN)
     ready, built = ["frame", "architect"], ["frame", "architect", "build"]
     clones, at = [], {"step": None, "phase": "evaluate"}
-    for one, machine, first, second in (("l", "laptop", 10, 90), ("d", "desktop", 20, 30)):
+    for one, machine, first, second, source in (
+        ("l", "laptop", 10, 90, "compact"),
+        ("d", "desktop", 20, 30, "resume"),  # as Codex begins where a resume compacts at once
+    ):
         history = History().start(f"{one}-1", first, machine=machine, completed=ready).load(f"{one}-1", "spec")
         history.end(f"{one}-1", second, reason="compaction", completed=built, **at)
-        history.start(f"{one}-2", 10, machine=machine, source="compact", completed=built, **at).load(f"{one}-2", "spec")
+        history.start(f"{one}-2", 10, machine=machine, source=source, completed=built, **at).load(f"{one}-2", "spec")
         history.add("compaction_completed", 5, session_id=f"{one}-2", trigger="auto", agent_id=None, **at)
         clones.append(history)
     laptop, desktop = clones
@@ -152,9 +155,9 @@ def test_clones_at_once_are_drawn_by_session_and_time(at_once: Project) -> None:
     at_once.said("timeline", "-o", "run.html")
     drawn = (at_once.root / "run.html").read_text()
     titles = re.findall("<title>([^<]*)</title>", drawn)
-    assert [title[:34] for title in titles if title.startswith("compaction")] == [
-        "compaction at 2026-01-05 08:01:00,",
-        "compaction at 2026-01-05 08:01:50,",
+    assert [title for title in titles if title.startswith("compaction")] == [
+        "compaction at 2026-01-05 08:01:40",
+        "compaction at 2026-01-05 08:00:50",
     ]
     spans = [re.findall(r" \d\d:(\d\d:\d\d)", title) for title in titles if title.startswith("spec in context")]
     assert spans == [["00:10", "01:40"], ["00:20", "00:50"], ["01:00", "02:45"], ["01:50", "03:35"]]
