@@ -228,10 +228,10 @@ def _summaries(sources: Sources) -> Iterator[str]:
         done = "; ".join(summary["accomplished"])
         timed.append((summary["timestamp"], _block(_head_of_summary(summary), done or "nothing noted")))
     for session in reversed(known["sessions"][-NEWEST_SESSIONS:]):
-        at, ended = session["ended_at"] or session["started_at"], f"ended ({session['end_reason'] or 'unknown'})"
-        if session["end_reason"] == ABANDONED:
-            ended = "whose end never came"
-        ended = ended if session["ended_at"] else "open"
+        at, ended = session["ended_at"] or session["started_at"], "open"
+        if session["ended_at"]:
+            reason = session["end_reason"] or "unknown"
+            ended = "whose end never came" if reason == ABANDONED else f"ended ({reason})"
         completed = ", ".join(session["newly_completed"]) or "no phase"
         machine, started = session["hostname"] or "unknown", session["started_at"]
         line = _line(f"[{at}] session on {machine}, {ended}, started {started}: completed {completed}")
