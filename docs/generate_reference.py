@@ -27,8 +27,8 @@ HEAD = """\
 
 Results go to standard output, everything else to standard error. `--json` prints `{"result_version": 1, "data": …}`
 (`log`: one object per line), and errors as `{"error": {"code": …, "message": …, "hint": …}}`. A run may be named by an
-unambiguous beginning of its id. Tables cut their cells to the terminal's width, or to 100 characters without one, as in
-a pipe: `COLUMNS=200` gives them more. Every command has `-h` and `--help`; `faber-ledger --version` prints the version."""
+unambiguous beginning of its id. Tables are cut to the terminal's width, in a pipe to 100 characters or `COLUMNS`. Every
+command has `-h` and `--help`; `faber-ledger --version` prints the version."""
 SHARED = """\
 ## Options of several commands
 
