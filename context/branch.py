@@ -1,13 +1,15 @@
-"""How to get to a run's branch that is not checked out here."""
+"""How to get to a run's branch that is not checked out here, and to its files."""
 
 from __future__ import annotations
 
 import os
 
 from faber_ledger.files.text import quoted
-from faber_ledger.runs.git import has_remotes, is_safe
+from faber_ledger.runs.copies import runs_in_other_work_trees
+from faber_ledger.runs.git import branch_of, has_remotes, is_safe
 from faber_ledger.runs.git_query import GitQuery
-from faber_ledger.runs.progress import current_phase, value_at
+from faber_ledger.runs.layouts import places_of
+from faber_ledger.runs.progress import branch_name, current_phase, value_at
 from faber_ledger.runs.publish import stopped_command
 
 TYPE_CHECKING = False
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from faber_ledger.runs.git import WorkTree
+    from faber_ledger.runs.run import Run
 
 NEVER = ("..", "//", "/.", "./", ".lock/")  # in a branch's name with a slash after it
 
@@ -48,5 +51,51 @@ def is_late(state: dict[str, Any]) -> bool:
 
 def has_branch(root: str, name: str) -> bool:
     """Return whether a clone has a branch, its own or a remote's; it counts as there if git gives no answer."""
+    return _refs_of(root, name) != ""
+
+
+def _refs_of(root: str, name: str) -> str | None:
     patterns = (f"refs/heads/{name}", f"refs/remotes/*/{name}")
-    return GitQuery(["for-each-ref", "--count=1", "--format=1", *patterns], root).answer() != ""
+    return GitQuery(["for-each-ref", "--format=%(refname)", *patterns], root).answer()
+
+
+def branch_of_run(run: Run) -> str | None:
+    """Return a run's branch by its state, else its first one by its log besides the one that is checked out here."""
+    from faber_ledger.ledger.errors import LedgerError  # hooks have both at hand
+    from faber_ledger.runs import state_file
+    from faber_ledger.runs.log import lacks_ledger, read_log
+
+    try:
+        named = branch_name(state_file.read_state(run).value)
+        if named is None and not lacks_ledger(run):
+            with read_log(run) as log:
+                named = log.first_branch(besides=branch_of(run.root))
+    except LedgerError:
+        return None
+    return named if isinstance(named, str) else None
+
+
+def not_in_tree(run: Run, branch: object) -> str:
+    """Return the sentences that say where the files of a kept run are, and where it is recorded on."""
+    files = f"This work tree does not have the files of {run.run_id}: {where_files_are(run, branch)}."
+    return f"{files} What happens is recorded below the git directory."
+
+
+def where_files_are(run: Run, branch: object) -> str:
+    """Return where the files of a run are that this work tree lacks, else how they come here."""
+    if trees := [os.path.relpath(one.root, run.root) for one in runs_in_other_work_trees(run)]:
+        return f"they are in {', '.join(trees)}"
+    if has_files(run, branch):
+        return f"they are on {quoted(str(branch))}"
+    return f"`faber-ledger run resume {run.run_id}` brings them here"
+
+
+def has_files(run: Run, branch: object) -> bool:
+    """Return whether a branch, this clone's or a remote's, which is not checked out here, has the run's state."""
+    if not isinstance(branch, str) or not is_safe(branch) or branch == branch_of(run.root):
+        return False
+    refs = (_refs_of(run.root, branch) or "").split()
+    paths = dict.fromkeys([place.shown(place.state_path) for place in places_of(run.root, run.run_id)])
+    asked = "".join([f"{ref}:./{path}\n" for ref in refs for path in paths]).encode()
+    found = GitQuery(["cat-file", "--batch-check=%(objecttype)"], run.root, content=asked).answer() if asked else None
+    return "blob" in (found or "").split("\n")

@@ -414,7 +414,7 @@ class Start(Hook):
         self, gathered: Reload, problems: list[str], arrival: Arrival, log: Log | None
     ) -> tuple[str, list[Draft]]:
         """Return the packet, with notes and a summary if there is a log, and the facts of what is in it."""
-        settings, before = self._settings(), self._before() if self._file is not None else ""
+        settings, before = self._settings(), self._before(gathered.state) if self._file is not None else ""
         limit, room = self.call.limit, settings.packet_budget
         about: Any = {"client": self.call.client, "source": self.call.text("source") or "unknown", "before": before}
         about |= {"has_summaries_in_git": settings.summaries, "elsewhere": self._elsewhere}
@@ -434,12 +434,12 @@ class Start(Hook):
         except REFUSALS:
             return None  # the start itself reports what is wrong with the run
 
-    def _before(self) -> str:
+    def _before(self, state: dict[str, Any]) -> str:
         """Return what comes before all else if the work tree lacks the run, or this clone has not taken it up."""
         if self.run.is_kept:
-            from faber_ledger.runs.kept import not_in_tree
+            from faber_ledger.context.branch import not_in_tree
 
-            return not_in_tree(self.run)
+            return not_in_tree(self.run, progress.branch_name(state) or self._own_branch)
         if self.run.run_id in read_used_runs(self.run.root).taken_up:
             return ""
         from faber_ledger.runs.copies import not_taken_up

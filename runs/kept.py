@@ -46,14 +46,6 @@ def runs_with_files(run: Run) -> list[Run]:
     return [one for one in there if os.path.lexists(one.state_path)]
 
 
-def not_in_tree(run: Run) -> str:
-    """Return the sentence that says where a kept run is recorded on, and how it comes back."""
-    return (
-        f"This work tree does not have the files of {run.run_id}. What happens is recorded below the git directory;"
-        f" `faber-ledger run resume {run.run_id}` brings the files here."
-    )
-
-
 # The runs that this clone has: those of the work tree, and those that it keeps
 
 

@@ -19,8 +19,7 @@ from faber_ledger.cli.ui.progress import waiting_for
 from faber_ledger.cli.ui.which_run import check_in_tree, choose_run, match_run, run_argument
 from faber_ledger.cli.ui.words import events_shown, plural
 from faber_ledger.cli.worktrees.survey import update_registry
-from faber_ledger.context.branch import describe_way_to, has_branch
-from faber_ledger.files.text import quoted
+from faber_ledger.context.branch import where_files_are
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.command_errors import GitFailed, NotReleased, ServerUnavailable
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
@@ -30,7 +29,6 @@ from faber_ledger.recording.start import complete_record
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.carry import start_sending
 from faber_ledger.runs.clone import known_writer, lock_run
-from faber_ledger.runs.copies import runs_in_other_work_trees
 from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.kept_summaries import summary_paths
 from faber_ledger.runs.layouts import find_run
@@ -92,14 +90,8 @@ def run_list(limit: int | None, at_remote: bool, as_json: bool, **wanted: Any) -
 
 def _lines_about_files(branches: dict[str, str | None], root: str) -> Iterator[str]:
     """Yield where the files are of runs that this work tree lacks, by their branches, and how they come here."""
-    tree = work_tree_of(root)
     for run_id, branch in branches.items():
-        if trees := [os.path.relpath(one.root, root) for one in runs_in_other_work_trees(find_run(root, run_id))]:
-            yield f"~ {run_id} is in {', '.join(trees)}"
-        elif branch and tree is not None and has_branch(root, branch):
-            yield f"~ {run_id} is on {quoted(branch)}{describe_way_to(root, tree, branch)}"
-        else:
-            yield f"~ {run_id} has no files in this work tree: `faber-ledger run resume {run_id}` brings them"
+        yield f"~ {run_id} has no files in this work tree: {where_files_are(find_run(root, run_id), branch)}"
 
 
 def _list_at_remote(root: str, filters: Filters) -> list[dict[str, Any]]:

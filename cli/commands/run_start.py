@@ -27,7 +27,7 @@ from faber_ledger.cli.worktrees.other_run import (
     work_to_resume,
 )
 from faber_ledger.cli.worktrees.survey import update_registry
-from faber_ledger.context.branch import describe_way_to
+from faber_ledger.context.branch import branch_of_run, describe_way_to, has_files
 from faber_ledger.context.position import say_what_stops
 from faber_ledger.context.workflow import load_workflow
 from faber_ledger.files.text import quote_word, quoted
@@ -42,7 +42,7 @@ from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.carry import sender_of
 from faber_ledger.runs.clone import lock_run
-from faber_ledger.runs.git import branch_of, work_tree_of
+from faber_ledger.runs.git import branch_of, default_branch, work_tree_of
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.of_work import describe_other_runs
 from faber_ledger.runs.progress import FINISHED, branch_name, resume_point
@@ -288,8 +288,10 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
             branch = branch_here(run_here(root, wanted.run_id))
             new = Successor(root, wanted.run_id, about, command, before=before, branch=branch)
             warnings, _ = _take_over(new, yes=yes, as_json=as_json)
-        restore_gone(root, text, say)
-        resumed = match_run(root, text)
+        there = run_here(root, wanted.run_id)
+        if not (there.is_kept and has_files(there, branch_of_run(there))):  # they come with the branch
+            restore_gone(root, wanted.run_id, say)
+        resumed = match_run(root, wanted.run_id)
         restore_ignored(resumed, say)
         state = _state_with_status(resumed)
         point, status = resume_point(state), state["status"]
@@ -303,17 +305,20 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
         update_registry(root, at=at, warn=say)
         lines = [f"✓ Workflow resumed: {resumed.run_id}"]
     stops = say_what_stops(resumed, state) if point is not None else []
-    lines += [f"  {line}" for line in [*position_lines(state), *stops, *_lines_about_branch(root, state)]]
+    lines += [f"  {line}" for line in [*position_lines(state), *stops, *_lines_about_branch(resumed, state)]]
     lines += [NOT_LOADED] if is_new else []
     data = {"run_id": resumed.run_id, "status": status, "resume_point": point, "warnings": warnings}
     show(data, lines, as_json=as_json)
 
 
-def _lines_about_branch(root: str, state: dict[str, Any]) -> Iterator[str]:
+def _lines_about_branch(run: Run, state: dict[str, Any]) -> Iterator[str]:
     """Yield the run's branch, if it is at work and another one is checked out here."""
-    named, here, tree = branch_name(state), branch_of(root), work_tree_of(root)
-    if isinstance(named, str) and tree is not None and here not in (None, named) and state["status"] not in FINISHED:
-        yield f"Branch: {named}, but {quoted(here or '')} is checked out here{describe_way_to(root, tree, named)}"
+    here, tree = branch_of(run.root), work_tree_of(run.root)
+    if tree is None or here is None or state["status"] in FINISHED:
+        return
+    named = branch_of_run(run) if run.is_kept or here == default_branch(run.root) else branch_name(state)
+    if isinstance(named, str) and named != here:
+        yield f"Branch: {named}, but {quoted(here)} is checked out here{describe_way_to(run.root, tree, named)}"
 
 
 def _add_where_else(error: RunNotFound, root: str) -> None:

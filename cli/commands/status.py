@@ -18,7 +18,7 @@ from faber_ledger.cli.ui.git_words import in_git_data, in_git_line
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import choose_run, quiet_run_argument
 from faber_ledger.cli.ui.words import CLIENT, ago, events_shown, plural, publishing_hint
-from faber_ledger.context.branch import has_branch, is_late
+from faber_ledger.context.branch import has_branch, is_late, not_in_tree
 from faber_ledger.context.notes import notes_of
 from faber_ledger.context.position import branch_by_log, say_what_stops
 from faber_ledger.ledger.clock import now, seconds_of, utc_text
@@ -40,7 +40,7 @@ from faber_ledger.runs.clone import OUT_OF_THE_WAY, find_obstacle
 from faber_ledger.runs.conflicts import paths_in_conflict
 from faber_ledger.runs.git import branch_of
 from faber_ledger.runs.in_git import GitSurvey
-from faber_ledger.runs.kept import not_in_tree, run_ids_here
+from faber_ledger.runs.kept import run_ids_here
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.of_work import describe_other_runs
 from faber_ledger.runs.progress import FINISHED, STATUSES, branch_name, current_phase, resume_point
@@ -90,7 +90,7 @@ def status(run: str | None, as_json: bool) -> None:
     data = _data(meant, state, found) | {"in_git": None, "is_set_up": is_set_up}
     lines = [*_status_lines(meant, state, found), *_not_in_file_lines(meant, found.missing, found.why)]
     if meant.is_kept and state.get("status") not in FINISHED:
-        lines.append(not_in_tree(meant))
+        lines.append(not_in_tree(meant, branch_name(state) or found.branch))
     survey = GitSurvey(root)
     missing = survey.find_missing(meant)
     if missing is not None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from faber_ledger.cli.doctor.patient import Finding, Level, Patient
 from faber_ledger.cli.ui.texts import START_ONE
 from faber_ledger.cli.ui.words import plural
+from faber_ledger.context.branch import branch_of_run, where_files_are
 from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.disk import folder_around
 from faber_ledger.ledger.errors import LedgerError
@@ -44,7 +45,7 @@ def check_active(patient: Patient) -> Iterator[Finding]:
     run = run_here(patient.root, active.run_id)
     if run.is_kept and patient.state(run).get("status") not in FINISHED:
         what = f"this work tree does not have the files of {run.run_id}"
-        yield Finding("note", what, f"run `faber-ledger run resume {run.run_id}`")
+        yield Finding("note", what, where_files_are(run, branch_of_run(run)))
 
 
 def _hint_to_name(patient: Patient, at_work: list[Run]) -> str:

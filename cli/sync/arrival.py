@@ -9,13 +9,14 @@ from faber_ledger.cli.sync.ref_intake import absorb_commit
 from faber_ledger.cli.sync.refs import Remote, decoded_name, read, ref_name
 from faber_ledger.cli.sync.versions import DESCRIBED, FOLDER, RUN, Warn, fields_of, place_of
 from faber_ledger.cli.ui.server import names_server
+from faber_ledger.context.branch import has_files
 from faber_ledger.ledger.command_errors import AmbiguousRun, GitFailed, ServerUnavailable
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.carry import sender_of
 from faber_ledger.runs.git import project_key, work_tree_of
 from faber_ledger.runs.kept import runs_here
 from faber_ledger.runs.projecting import restore_copy
-from faber_ledger.runs.run import Run, is_run_id, path_form
+from faber_ledger.runs.run import Run, is_run_id, path_form, private_folder_of
 from faber_ledger.runs.sent import Sent
 
 
@@ -116,7 +117,11 @@ def bring_runs(remote: Remote, root: str, wanted: list[RemoteRun], warn: Warn) -
         for one, commit in zip(wanted, commits, strict=True):
             run = place_of(root, one.run_id, commit)
             try:
-                restore_copy(root, one.run_id, warn)  # so that what was not sent is merged
+                if not run.is_recorded() and has_files(run, one.branch):  # they come with the branch
+                    run = Run(root, one.run_id, private_folder_of(root, one.run_id))
+                    run.is_kept = True
+                else:
+                    restore_copy(root, one.run_id, warn)  # so that what was not sent is merged
                 absorb_commit(run, commit, remote.name, warn, brings=True)
             except (LedgerError, OSError, sqlite3.Error, RecursionError) as error:
                 if len(wanted) == 1:

@@ -193,7 +193,7 @@ def due_files(run: Run, sent: Sent, warn: Warn = lambda _: None) -> list[str]:
     `warn` is called with why a file cannot be sent as it is here.
     """
     found = [STATE] if _is_state_due(run, sent, warn) else []
-    is_seen = sent.here.metadata_file == shape_of(run.metadata_path)
+    is_seen = sent.here.metadata_file == shape_of(run.metadata_path) or sent.here.seen != sent.commit
     return [*found, METADATA] if not is_seen and _is_metadata_changed(run, sent.here, warn) else found
 
 

@@ -12,6 +12,7 @@ import click
 from faber_ledger.cli.ui import texts
 from faber_ledger.cli.ui.git_words import hint_to_ask, hint_without_runs, no_runs_text
 from faber_ledger.cli.ui.output import ask_number, tell, warn, warn_of
+from faber_ledger.context.branch import branch_of_run, not_in_tree, where_files_are
 from faber_ledger.files.text import escape, quote_word
 from faber_ledger.ledger.command_errors import AmbiguousRun, NoActiveRun, SeveralActiveRuns
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, Locked, NotWritable, RunNotFound
@@ -19,7 +20,7 @@ from faber_ledger.runs import progress
 from faber_ledger.runs.active import ActiveRun, active_run, name_if_none_is, write_active_file
 from faber_ledger.runs.carry import sender_of
 from faber_ledger.runs.clone import lock_run, note_use
-from faber_ledger.runs.kept import not_in_tree, run_here, run_ids_here, runs_here
+from faber_ledger.runs.kept import run_here, run_ids_here, runs_here
 from faber_ledger.runs.layouts import find_run, find_runs
 from faber_ledger.runs.log import has_log, lacks_ledger
 from faber_ledger.runs.of_work import is_of_work, runs_of_work, start_of, with_states
@@ -70,14 +71,15 @@ def run_to_project(text: str | None, *, needs_ledger: bool) -> Run:
 def warn_if_kept(run: Run) -> None:
     """Warn if the work tree lacks the run, so that what is recorded stays below the git directory."""
     if run.is_kept:
-        warn_of(not_in_tree(run))
+        warn_of(not_in_tree(run, branch_of_run(run)))
 
 
 def check_in_tree(run: Run) -> Run:
     """Return a run that the work tree has; raises RunNotFound for a kept one."""
     if run.is_kept:
-        hint = f"run `faber-ledger run resume {run.run_id}` to bring them here"
-        raise RunNotFound(f"this work tree does not have the files of {run.run_id}", hint=hint)
+        raise RunNotFound(
+            f"this work tree does not have the files of {run.run_id}", hint=where_files_are(run, branch_of_run(run))
+        )
     return run
 
 

@@ -3,13 +3,12 @@
 from typing import Any, NamedTuple
 
 from faber_ledger.cli.worktrees.creation import free_worktree, shorten_path
-from faber_ledger.context.branch import has_branch
+from faber_ledger.context.branch import branch_of_run, has_branch
 from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.errors import LedgerError, StateMissing
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import active_run, can_be_on_branch
 from faber_ledger.runs.kept import run_here
-from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.of_work import is_of_work
 from faber_ledger.runs.progress import resume_point
 from faber_ledger.runs.run import Run, name_part
@@ -113,15 +112,8 @@ def work_to_resume(run: Run) -> str | None:
 
 def branch_here(run: Run) -> str | None:
     """Return a run's branch, by its state or its log, as a word of a command; None if it is not known, or not here."""
-    try:
-        state = state_file.read_state(run).value
-        branch = progress.branch_name(state)
-        if branch is None and not lacks_ledger(run):
-            with read_log(run) as log:
-                branch = log.first_branch(besides="")
-    except LedgerError:
-        return None
-    return quote_word(branch) if isinstance(branch, str) and has_branch(run.root, branch) else None
+    branch = branch_of_run(run)
+    return quote_word(branch) if branch is not None and has_branch(run.root, branch) else None
 
 
 def describe_work(state: dict[str, Any]) -> str:

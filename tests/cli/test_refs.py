@@ -473,6 +473,22 @@ def test_status_leaves_the_sending_to_the_end_of_an_open_session(one: CarriedClo
     assert "1 event not sent to origin: `faber-ledger sync` sends it\n" in one.faber("status").stdout
 
 
+def test_a_resumed_run_whose_files_are_on_its_branch_leaves_them_there(one: CarriedClone) -> None:
+    one.git("switch", "-qc", "feature/7")
+    one.add_run("shop-1", branch="feature/7")
+    one.commit("the run")
+    one.git("push", "-q", "origin", "feature/7")
+    one.sync()
+    two = one.second("two")
+    done = two.faber("run", "resume", "shop-1", "--yes")
+    assert "Branch: feature/7, but `main` is checked out here: run `git switch feature/7`" in done.stdout
+    assert "they are on `feature/7`" in two.faber("status", "shop-1").stdout
+    two.git("switch", "-q", "feature/7")
+    assert two.log_of("shop-1") == one.log_of("shop-1")
+    assert "changed since" not in two.faber("status", "shop-1").stdout
+    two.faber("verify", "shop-1")
+
+
 def test_a_remote_work_item_is_resumed_with_its_branch(one: CarriedClone) -> None:
     one.add_run("shop-1", branch="feature/7")
     one.sync()

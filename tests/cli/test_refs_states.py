@@ -347,7 +347,7 @@ def test_a_state_that_is_not_here_is_not_said_to_differ(one: CarriedClone) -> No
     one.deliver("session-start", "second", hook_event_name="SessionStart", source="startup")
     shutil.rmtree(one.state_path.parent)
     shown = one.faber("status").stdout
-    assert f"{RUN}. What happens is recorded below the git directory; `faber-ledger run resume {RUN}` brings" in shown
+    assert f"does not have the files of {RUN}: `faber-ledger run resume {RUN}` brings them here. What" in shown
     assert "differs" not in shown
 
 

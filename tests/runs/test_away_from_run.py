@@ -172,17 +172,28 @@ def test_a_command_records_on_the_kept_run_and_says_so(left: Project, command: l
     before = len(events_below_git(left))
     done = left.faber(*command)
     assert done.returncode == 0, done.stderr
-    assert f"This work tree does not have the files of {RUN}." in done.stderr
+    assert f"This work tree does not have the files of {RUN}: they are on `feature`. " in done.stderr
     assert len(events_below_git(left)) > before
     assert not left.ledger_path.exists()
 
 
 @pytest.mark.parametrize("command", [["run", "finish"], ["seal", RUN]])
-def test_a_command_that_writes_the_runs_files_names_what_brings_them_back(left: Project, command: list[str]) -> None:
+def test_a_command_that_writes_the_runs_files_says_where_they_are(left: Project, command: list[str]) -> None:
     done = left.faber(*command)
     assert done.returncode == 10, done.stdout + done.stderr
-    assert f"faber-ledger run resume {RUN}" in done.stderr
+    assert "hint: they are on `feature`\n" in done.stderr
     assert not left.state_path.exists()
+
+
+def test_a_resumed_run_leaves_the_way_to_its_branch_free(left: Project) -> None:
+    known = len(events_below_git(left))
+    assert "Branch: feature, but `main` is checked out here: run `git switch feature`" in left.said("run", "resume", RUN)
+    assert not left.state_path.exists()
+    left.deliver(START, client="two", pid="2")
+    left.git("switch", "-q", "feature")
+    assert len(events_below_git(left)) > known
+    assert left.faber("project", RUN).returncode == 0
+    left.assert_projected()
 
 
 def test_an_uncommitted_state_is_not_set_back_to_the_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

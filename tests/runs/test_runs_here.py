@@ -53,7 +53,7 @@ def test_run_list_marks_the_runs_that_are_not_in_the_work_tree(project: Project)
     assert (other["in_work_tree"], other["events"] > 0, other["status"]) == (False, True, "in_progress")
     lines = project.said("run", "list").splitlines()
     assert any(line.startswith(f"~ {OTHER}") for line in lines)
-    there = "is on `feature`: run `git switch feature` before you change anything"
+    there = "has no files in this work tree: they are on `feature`"
     assert lines[-2:] == [f"~ {OTHER} {there}", f"~ {RUN} {there}"]
     project.git("checkout", "-q", "feature")
     assert [row["in_work_tree"] for row in listed(project).values()] == [True, True]
@@ -106,4 +106,6 @@ def test_a_run_that_another_work_tree_has_is_listed_and_read_too(project: Projec
     assert {row["in_work_tree"] for row in listed(project).values()} == {False}
     assert {row["in_work_tree"] for row in listed(there).values()} == {True}
     assert OTHER in project.said("status", "other")
-    assert project.said("run", "list").splitlines()[-2:] == [f"~ {run} is in ../there" for run in (OTHER, RUN)]
+    assert project.said("run", "list").splitlines()[-2:] == [
+        f"~ {run} has no files in this work tree: they are in ../there" for run in (OTHER, RUN)
+    ]
