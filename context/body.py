@@ -299,7 +299,7 @@ BOOKKEEPING |= {"schema_version", "version", "$schema"}
 TIMES = {"started_at", "completed_at", "updated_at", "created_at", "ended_at", "requested_at", "posted_at"}
 TIMES |= {"timestamp", "at", "duration_ms"}
 OF_POSITION = {"work_id", "target", "workflow_id", "status", "current_phase", "current_step", "current_step_id"}
-OF_POSITION |= {"additional_instructions", "continuation_note"}
+OF_POSITION |= {"branch", "additional_instructions", "continuation_note"}
 PLACES = {"phase", "step", "step_id", "id"}
 LONG = 16  # characters of a text that is left out if the position has it
 LEVELS = ((20, 1_000), (5, 300), (3, 200), (1, 60))  # items of a list and characters of a text, ever fewer
@@ -325,7 +325,7 @@ def compact_state(
         if value not in (None, "", [], {})
         and name not in BOOKKEEPING
         and name not in TIMES
-        and not (name in OF_POSITION and _is_said(value, said))
+        and not (name in OF_POSITION and _is_said(name, value, said))
     }
     current = phase_state(state, phase)
     how = WHOLE
@@ -344,9 +344,13 @@ def compact_state(
     return (f"{clip(text, room - 1)}\n" if room > len("{}…") else ""), SHORTENED
 
 
-def _is_said(value: object, said: AbstractSet[str]) -> bool:
-    """Return whether the position has a member whole; one of a text's several lines is not looked for."""
-    return (str(value) if isinstance(value, int) else value.strip() if isinstance(value, str) else "") in said
+def _is_said(name: str, value: object, said: AbstractSet[str]) -> bool:
+    """Return whether the position has a member whole; one of a text's several lines is not looked for.
+
+    It has a step's id without the phase before it.
+    """
+    text = str(value) if isinstance(value, int) else value.strip() if isinstance(value, str) else ""
+    return (text.partition(":")[2] or text if name == "current_step_id" else text) in said
 
 
 def _has_only_status(of_phase: dict[str, Any]) -> bool:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from faber_ledger.files.text import one_line
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.runs.clone import writer_of
-from faber_ledger.runs.git import may_name_filters, work_tree_of
+from faber_ledger.runs.git import is_tracked, may_name_filters, work_tree_of
 from faber_ledger.runs.git_query import GitQuery, WorkTreeQuery, time_limit
 from faber_ledger.runs.in_git import GitSurvey
-from faber_ledger.runs.publish import stopped_command
+from faber_ledger.runs.publish import carries_refs, stopped_command
 from faber_ledger.runs.set_up import SET_UP, lacks_driver
 
 TYPE_CHECKING = False
@@ -29,10 +29,11 @@ SECONDS = 0.3  # for all that git is asked: a hook must not be noticed
 class Elsewhere:
     """What happened to a run in other clones; git is asked at once, and about commits when the log can be read."""
 
-    def __init__(self, run: Run, *, is_last_there: bool) -> None:
+    def __init__(self, run: Run, state: dict[str, Any], *, is_last_there: bool) -> None:
         """Ask git, if the run's last session was elsewhere also what is not committed here."""
         self._root = run.root
-        self._newer = _describe_newer(run)
+        self._newer = _describe_newer(run, state)
+        self.is_newer_there = self._newer is not None and self._newer.startswith(NEWER)
         self._changed = _describe_changes(run) if is_last_there else None
 
     def describe(self, log: Log | None, client: str | None) -> list[str]:
@@ -104,11 +105,26 @@ def _describe_changes(run: Run) -> str | None:
     return f"Uncommitted here, and not by that session: {named}{more}: ask the user before you change or commit {them}."
 
 
-def _describe_newer(run: Run) -> str | None:
+def _remote_of_newer_state(run: Run, state: dict[str, Any]) -> str | None:
+    """Return the remote whose ref of a run has a newer state, by the last exchange, where git tracks the one here."""
+    from faber_ledger.runs.sent import Sent  # only where ledgers travel in git refs
+
+    sent = Sent(run)
+    is_newer = (seconds_of(sent.updated_at) or 0.0) > (seconds_of(state.get("updated_at")) or 0.0)
+    return sent.remote if is_newer and not run.is_kept and is_tracked(run.state_path) is not False else None
+
+
+NEWER = "This run went on elsewhere: "
+
+
+def _describe_newer(run: Run, state: dict[str, Any]) -> str | None:
     """Return what this clone lacks of a run, or needs before the next pull, with the commands; None for nothing."""
     tree = work_tree_of(run.root)
     if tree is not None and (stopped := stopped_command(tree)) is not None:
         return f"A {stopped} has stopped here: end it before you go on."
+    if carries_refs(run.root) and (remote := _remote_of_newer_state(run, state)) is not None:
+        what = f"{one_line(remote, MAX_NAME)} has a newer state of it than the one here, which git tracks"
+        return f"{NEWER}{what}: before you go on, run `git pull`, or ask for the push that brings it."
     survey = GitSurvey(run.root, SECONDS)
     newer = survey.find_newer(run)
     is_set_up = not lacks_driver(run.root)
@@ -118,5 +134,5 @@ def _describe_newer(run: Run) -> str | None:
         why = "This clone was never set up for faber-ledger, so a pull or merge would stop at this run's files"
         return f"{why}: run `{SET_UP}` before the next one."
     commands = [*([] if is_set_up else [SET_UP]), survey.pull_command(newer)]
-    why = f"This run went on elsewhere: {newer.name} has a newer log of it"
-    return f"{why}, so before you go on, run `{' && '.join(commands)}`."
+    gone = ", and the branch that is checked out is gone at the remote, as after a merge" if survey.is_gone else ""
+    return f"{NEWER}{newer.name} has a newer version of it{gone}, so before you go on, run `{' && '.join(commands)}`."

@@ -16,6 +16,7 @@ from faber_ledger.recording.sessions import sessions_elsewhere
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.active import name_if_none_is
 from faber_ledger.runs.clone import is_set_up_unchecked, note_use, read_used_runs, writer_of
+from faber_ledger.runs.git import may_be_behind
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.publish import agreed_carry, carries_refs
 from faber_ledger.runs.seen import client_of_process, note_session
@@ -283,7 +284,8 @@ class Start(Hook):
         arrival = self._receive(state)
         self._put(arrival)
         elsewhere = sessions_elsewhere(state, self.run.root)
-        self._elsewhere = self._look_elsewhere(is_last_there=elsewhere[0]) if any(elsewhere) else None
+        if any(elsewhere) or may_be_behind(self.run.root):
+            self._elsewhere = self._look_elsewhere(state, is_last_there=elsewhere[:1] == [True])
         gathered = self._gather(state, is_state_read=problem is None)
         self._lacks_artifact = any([not failed["error"].is_state for failed in gathered.required_failed])
         # Without any state, the only problem that was gathered is that there is none.
@@ -369,6 +371,7 @@ class Start(Hook):
             "branch not here": is_away,
             "wrong branch": is_wrong,
             "files not here": run.is_kept,
+            "newer elsewhere": self._elsewhere is not None and self._elsewhere.is_newer_there,
             "bad active file": self._active is not None and self._active.problem,
             "question waits": status == "awaiting_feedback" and not progress.answer_of(state),
             "approval waits": progress.pending_approvals(state),
@@ -426,11 +429,11 @@ class Start(Hook):
             room = min(room, len(text)) * limit // size - 100  # a budget counts units, which may have three bytes
         return text, gathered.drafts(arrival["session_id"], self.call.client)
 
-    def _look_elsewhere(self, *, is_last_there: bool) -> Elsewhere | None:
+    def _look_elsewhere(self, state: dict[str, Any], *, is_last_there: bool) -> Elsewhere | None:
         from faber_ledger.context.elsewhere import Elsewhere  # only where another clone has recorded
 
         try:
-            return Elsewhere(self.run, is_last_there=is_last_there)
+            return Elsewhere(self.run, state, is_last_there=is_last_there)
         except REFUSALS:
             return None  # the start itself reports what is wrong with the run
 

@@ -43,9 +43,9 @@ def is_as_in_head(run: Run) -> bool:
 
 
 def is_newer_in(run: Run, tip: str, deadline: float | None = None) -> bool:
-    """Return whether a commit's ledger of the run is neither HEAD's nor that of the merge base with HEAD."""
-    _, here, before, there = _ledgers_to_merge(run, tip, deadline)
-    return there not in (here, before, "")
+    """Return whether a commit's ledger or state of the run is neither HEAD's nor that of the merge base with HEAD."""
+    _, files = _files_to_merge(run, tip, deadline)
+    return any([there not in (here, before, "") for here, before, there in files])
 
 
 def is_merged_into(run: Run, tip: str) -> bool:
@@ -54,7 +54,7 @@ def is_merged_into(run: Run, tip: str) -> bool:
     It must also have a change of each file that the run's branch changed: a commit that was picked from the branch
     brings the ledger alone with it.
     """
-    base, here, before, there = _ledgers_to_merge(run, tip)
+    base, ((here, before, there), _) = _files_to_merge(run, tip)
     if there in (before, "") or here not in (before, there):
         return False
     if here == before:
@@ -67,22 +67,22 @@ def is_merged_into(run: Run, tip: str) -> bool:
     return set(changed[0].split(b"\0")) <= set(changed[1].split(b"\0"))
 
 
-def _ledgers_to_merge(run: Run, tip: str, deadline: float | None = None) -> tuple[str, str, str, str]:
-    """Return the merge base of HEAD and a commit, and git's names of the run's ledger in HEAD, base and commit.
+def _files_to_merge(run: Run, tip: str, deadline: float | None = None) -> tuple[str, list[list[str]]]:
+    """Return the merge base of HEAD and a commit, and git's names of ledger and state in HEAD, base and commit.
 
-    A name is empty where there is no ledger; all are if nothing is to be merged or git does not answer.
+    A name is empty where there is no such file; all are if nothing is to be merged or git does not answer.
     """
     folder = _git_folder(run)
     asked_base = ["merge-base", tip, "HEAD"]
     base = GitQuery(asked_base, folder, deadline=deadline).answer() if tip != commit_of(run.root) else None
     if base is None or base == tip:
-        return "", "", "", ""
-    inside = os.path.relpath(run.ledger_path, folder).replace(os.sep, "/")
-    asked = "".join([f"{commit}:./{inside}\n" for commit in ("HEAD", base, tip)])
+        return "", [[""] * 3, [""] * 3]
+    files = [os.path.relpath(path, folder).replace(os.sep, "/") for path in (run.ledger_path, run.state_path)]
+    asked = "".join([f"{commit}:./{file}\n" for file in files for commit in ("HEAD", base, tip)])
     command = ["cat-file", "--batch-check=%(objectname)"]
     found = (GitQuery(command, folder, content=asked.encode(), deadline=deadline).answer() or "").split("\n")
-    here, before, there, *_ = ["" if name.endswith("missing") else name for name in (*found, "", "")]
-    return base, here, before, there
+    names = ["" if name.endswith("missing") else name for name in (*found, *[""] * 6)]
+    return base, [names[:3], names[3:6]]
 
 
 def not_taken_up(run: Run, *, is_sent: bool) -> str:

@@ -360,6 +360,28 @@ def named_commit(tree: WorkTree, ref: str) -> str | None:
     return lines[0].partition(b" ")[0].decode("ascii", "replace") if lines else None
 
 
+def may_be_behind(root: str) -> bool:
+    """Return whether the upstream of the branch that is checked out may have what HEAD lacks, by git's files.
+
+    So it is if a fetch moved it last, or if it is gone, as after a merge; not if it is HEAD, or was pushed from here.
+    """
+    tree, branch = work_tree_of(root), branch_of(root)
+    if tree is None or branch is None:
+        return False
+    config, section = os.path.join(tree.common, "config"), f'branch "{branch}"'
+    if os.fsencode(section) not in (read_git_file(config) or b""):
+        return False
+    remote, merged = [read_setting(config, section.lower(), name) for name in ("remote", "merge")]
+    if remote is None or merged is None:
+        return False
+    ref = f"refs/remotes/{remote}/{merged.removeprefix('refs/heads/')}"
+    commit = named_commit(tree, ref)
+    if commit is None or commit == commit_of(root):
+        return commit is None
+    moves = (read_git_file(os.path.join(tree.common, "logs", *ref.split("/"))) or b"").splitlines()
+    return not moves or not moves[-1].endswith(b"update by push")
+
+
 def _initial_branch(common: str) -> str | None:
     """Return `init.defaultBranch` of the repository, else of the user, else of the system."""
     for path in config_paths(common):

@@ -29,7 +29,7 @@ class Branch(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """What of a run git lacks: files that differ from the last commit, a push, and the branch that has a newer log."""
+    """What of a run git lacks: files that differ from the last commit, a push, and the branch with a newer version."""
 
     uncommitted: list[str]
     is_untracked: bool
@@ -70,8 +70,13 @@ class GitSurvey:
         return (self._ask("remote").answer() or "").splitlines()
 
     def pull_command(self, branch: Branch) -> str:
-        """Return the command that pulls a remote-tracking branch into the one that is checked out."""
+        """Return the command that pulls a remote-tracking branch into the one that is checked out.
+
+        Where that one is gone at the remote, the other is checked out first.
+        """
         remote, _, name = branch.name.partition("/")
+        if self.is_gone:
+            return f"git switch {name} && git pull" if is_safe(name) else "git pull"
         return f"git pull {remote} {name}" if branch != self.upstream and is_safe(name) else "git pull"
 
     def find_branch_with_runs(self) -> Branch | None:
@@ -113,8 +118,13 @@ class GitSurvey:
         return all([question.answer_bytes() is None for question in asked])
 
     def find_newer(self, run: Run) -> Branch | None:
-        """Return the branch to pull that has another ledger of a run, which HEAD does not contain; None if none has."""
-        return next((one for one in self.pulled if is_newer_in(run, one.commit, self._deadline)), None)
+        """Return the branch to pull that has another ledger of a run, which HEAD does not contain; None if none has.
+
+        Where the upstream is gone, as after a merge, the default branch may have it.
+        """
+        pattern = f"{REMOTE_BRANCHES}*/{default_branch(self.root)}"
+        merged = [_branch(ref, commit) for ref, commit, _ in self._list_branches(pattern)] if self.is_gone else []
+        return next((one for one in [*self.pulled, *merged] if is_newer_in(run, one.commit, self._deadline)), None)
 
     def _list_branches(self, *patterns: str) -> list[list[str]]:
         """Return ref, commit and upstream of branches."""

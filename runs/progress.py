@@ -113,7 +113,8 @@ def _steps(of_phase: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 def newest_errors(state: dict[str, Any]) -> list[tuple[str, str]]:
     """Return what went wrong last, each as `phase:step` and a message, both perhaps empty: at most two.
 
-    First the error of the step at which work resumes, or of its phase; then the newest of `errors`, if it is another.
+    First the error of the step at which work resumes, or of its phase; then the newest of `errors`, if it is another,
+    and of a step and phase that are not done since.
     """
     point = resume_point(state)
     phase, step = (point["phase"], point["step"]) if point else (current_phase(state), current_step(state))
@@ -125,9 +126,15 @@ def newest_errors(state: dict[str, Any]) -> list[tuple[str, str]]:
     own = error_message(of_step.get("error") or of_phase.get("error") or result)
     other = error_message(newest) or error_message(state.get("last_error") or state.get("error"))
     found = [(":".join([part for part in (phase, step) if part]), own)] if own else []
-    if other and other != own:
+    if other and other != own and not _is_done(state, newest):
         found.append((place_of_error(newest), other))
     return found
+
+
+def _is_done(state: dict[str, Any], error: object) -> bool:
+    """Return whether the step of one of a state's `errors`, or its phase, is done."""
+    phase, step = text_of(error, "phase"), text_of(error, "step") or text_of(error, "step_id")
+    return phase_statuses(state).get(phase or "") == "completed" or step in done_steps(state, phase)
 
 
 def place_of_error(error: object) -> str:

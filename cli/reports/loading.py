@@ -218,7 +218,7 @@ class Loading:
 
 def look_elsewhere(run: Run, state: dict[str, Any]) -> Elsewhere:
     """Ask git what happened to a run in other clones."""
-    return Elsewhere(run, is_last_there=sessions_elsewhere(state, run.root)[:1] == [True])
+    return Elsewhere(run, state, is_last_there=sessions_elsewhere(state, run.root)[:1] == [True])
 
 
 def _mask_errors(loads: list[Draft]) -> None:

@@ -23,6 +23,9 @@ def in_git_line(survey: GitSurvey, missing: Missing, seal: str) -> str | None:
     is_unpushed = bool(remotes) and missing.is_unpushed
     if not (missing.uncommitted or is_unpushed or missing.newer) or (tree is not None and stopped_command(tree)):
         return None
+    if survey.is_gone and missing.newer is not None:
+        gone = f"{survey.branch} is gone at the remote, as after a merge"
+        return f"{missing.newer.name} has a newer version, and {gone}: `{survey.pull_command(missing.newer)}`"
     said, steps = [], []
     if missing.uncommitted:
         why = " (the run is untracked, and `git commit -a` leaves it out)" if missing.is_untracked else ""
@@ -31,7 +34,7 @@ def in_git_line(survey: GitSurvey, missing: Missing, seal: str) -> str | None:
     elif is_unpushed:
         said.append("committed, not pushed")
     if missing.newer is not None:
-        said.append(f"{missing.newer.name} has a newer log")
+        said.append(f"{missing.newer.name} has a newer version")
         steps.append(survey.pull_command(missing.newer))
     if survey.is_gone:
         said.append(f"{survey.branch} is gone at the remote, as after a merge: commit on the branch that has it")

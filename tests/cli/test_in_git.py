@@ -123,10 +123,10 @@ def test_what_another_machine_pushed_is_to_pull(clone: Clone) -> None:
     other.git("push", "-q")
     assert line_of(clone) is None  # nothing of it is here yet
     clone.git("fetch", "-q")
-    assert line_of(clone) == "origin/main has a newer log: `git pull`"
+    assert line_of(clone) == "origin/main has a newer version: `git pull`"
     assert data_of(clone)["to_pull"] == "origin/main"
     clone.record("at-home")
-    assert f", origin/main has a newer log: {SEAL} && git pull && git push`" in (line_of(clone) or "")
+    assert f", origin/main has a newer version: {SEAL} && git pull && git push`" in (line_of(clone) or "")
     clone.faber("seal")
     clone.git("commit", "-qm", "at home")
     clone.git("pull", "-q", "--no-rebase")

@@ -228,6 +228,8 @@ def test_the_state_is_compact_json_without_what_stands_above(project: Project) -
         },
         errors=[],
         feedback_request=None,
+        current_step_id="build:implement",
+        branch="main",
     )
     text = packet(project)
     (line,) = [line for line in text.split("\n") if line.startswith("{")]
@@ -236,7 +238,16 @@ def test_the_state_is_compact_json_without_what_stands_above(project: Project) -
     done, pending = {"status": "completed"}, {"status": "pending"}
     assert state["phases"] == {"frame": done, "architect": done, "build": build, "evaluate": pending}
     assert state["artifacts"] == {"spec_path": SPECIFICATION}
-    assert not state.keys() & {"run_id", "workflow_version", "updated_at", "errors", "feedback_request", "sessions"}
+    assert not state.keys() & {
+        "branch",
+        "current_step_id",
+        "run_id",
+        "workflow_version",
+        "updated_at",
+        "errors",
+        "feedback_request",
+        "sessions",
+    }
     (loaded,) = [one for one in project.of_type("artifact_loaded") if one["artifact_id"] == "workflow-state"]
     assert loaded["given"] == "inline"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.clones import RUN, Clone
 
-NEWER = "This run went on elsewhere: origin/main has a newer log of it, so before you go on, run `{}`."
+NEWER = "This run went on elsewhere: origin/main has a newer version of it, so before you go on, run `{}`."
 NEVER = (
     "This clone was never set up for faber-ledger, so a pull or merge would stop at this run's files: run"
     " `faber-ledger init --git-only` before the next one."
@@ -76,6 +76,37 @@ def test_what_was_fetched_and_not_pulled_is_named_at_every_start(laptop: Clone, 
     desktop.git("commit", "-qm", "at work")
     desktop.git("pull", "-q", "--no-rebase")
     assert sentence_of(packet_of(desktop, "two", "resume")) is None
+
+
+def test_the_machine_of_all_sessions_so_far_is_told_of_the_first_elsewhere(laptop: Clone, desktop: Clone) -> None:
+    laptop.advance("at-home")
+    assert sentence_of(packet_of(laptop, "not pushed yet")) is None
+    laptop.git("push", "-q")
+    desktop.git("pull", "-q")
+    desktop.faber("run", "resume", RUN)
+    go_on(desktop)
+    laptop.git("fetch", "-q")
+    done = laptop.deliver("session-start", "back", hook_event_name="SessionStart", source="startup")
+    assert sentence_of(json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]) == NEWER.format("git pull")
+    assert json.loads(done.stdout)["systemMessage"].endswith("; newer elsewhere: faber-ledger status")
+
+
+def test_a_run_that_was_finished_merged_and_deleted_elsewhere_is_not_gone_on_with(
+    laptop: Clone, desktop: Clone
+) -> None:
+    for clone in (laptop, desktop):
+        clone.git("switch", "-qC", "feature")
+    laptop.git("push", "-qu", "origin", "feature")
+    desktop.git("fetch", "-q")
+    desktop.git("branch", "-q", "-u", "origin/feature")
+    desktop.change(status="completed")
+    desktop.commit("done")
+    desktop.git("push", "-q", "origin", "feature:main", ":feature")
+    laptop.git("fetch", "-qp")
+    gone = ", and the branch that is checked out is gone at the remote, as after a merge, so"
+    assert sentence_of(packet_of(laptop, "back")) == NEWER.format("git switch main && git pull").replace(", so", gone)
+    said = "In git: origin/main has a newer version, and feature is gone at the remote, as after a merge: "
+    assert f"{said}`git switch main && git pull`\n" in laptop.faber("status").stdout
 
 
 def test_a_clone_without_set_up_is_told_before_it_pulls(laptop: Clone, desktop: Clone) -> None:

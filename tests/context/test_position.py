@@ -318,6 +318,15 @@ def test_what_went_wrong_is_over_where_a_run_is_completed(project: Project) -> N
         assert (f"Status: {status}" in said, "Last error" in said) == (True, is_said)
 
 
+def test_an_error_of_a_step_that_is_done_since_is_over(project: Project) -> None:
+    errors = [{"phase": "build", "step": "implement", "error": "3 tests failed"}]
+    assert "Last error" in position_in(project, current_step="test", errors=errors)
+    build = {"status": "in_progress", "completed_steps": ["implement"]}
+    assert "Last error" not in position_in(project, current_step="test", errors=errors, phases={"build": build})
+    phases = {"build": {"status": "completed"}, "evaluate": {"status": "in_progress"}}
+    assert "Last error" not in position_in(project, current_phase="evaluate", errors=errors, phases=phases)
+
+
 def test_a_pending_question_is_asked_before_the_run_goes_on(project: Project) -> None:
     request = {
         "request_id": "fb-1",

@@ -187,7 +187,9 @@ def test_a_command_that_writes_the_runs_files_says_where_they_are(left: Project,
 
 def test_a_resumed_run_leaves_the_way_to_its_branch_free(left: Project) -> None:
     known = len(events_below_git(left))
-    assert "Branch: feature, but `main` is checked out here: run `git switch feature`" in left.said("run", "resume", RUN)
+    assert "Branch: feature, but `main` is checked out here: run `git switch feature`" in left.said(
+        "run", "resume", RUN
+    )
     assert not left.state_path.exists()
     left.deliver(START, client="two", pid="2")
     left.git("switch", "-q", "feature")
