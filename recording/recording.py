@@ -340,11 +340,11 @@ def record_waiting(run: Run, at: float, *, warn: Callable[[str], None]) -> None:
         warn(f"{run.run_id}: what waits cannot be recorded: {error}")
 
 
-def record_before_projecting(run: Run, at: float, *, warn: Callable[[str], None]) -> None:
+def record_before_projecting(run: Run, at: float, *, warn: Callable[[str], None]) -> bool:
     """Record what waits, and adopt the sessions that another tool wrote; raises what `Recording` raises.
 
     Every command that is about to project a run calls it, since the projection writes the two blocks again from the
-    log. `warn` gets what else another tool wrote into them.
+    log. `warn` gets what else another tool wrote into them. Return whether sessions were adopted, and projected.
     """
     from faber_ledger.recording import adoption  # no hook projects without recording
 
@@ -353,17 +353,18 @@ def record_before_projecting(run: Run, at: float, *, warn: Callable[[str], None]
         state = state_write.read_known(run)
         found = blocks_of(state.value)
         if is_too_deep(found):
-            return
+            return False
         with read_log(run, warn) as log:
             if not found or not log.heads() or state.shows(log) or state.fold_news(log) is not None:
-                return  # there is nothing in the blocks that is not ours
+                return False  # there is nothing in the blocks that is not ours
             folded = fold(log.stream())
             has_unknown = bool(adoption.list_unknown(folded, found))
             line = None if has_unknown else adoption.describe_overwritten(run, log, folded, found)
     except (LedgerError, OSError, sqlite3.Error):  # the projection itself says what is wrong
-        return
+        return False
     if has_unknown:
         with Recording(run, at=at, writer=writer_of(run.root), warn=warn) as recording:
             recording.project()
     elif line is not None:
         warn(line)
+    return has_unknown

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LOCK = "sending.lock"  # of the clone's one process that sends
+SECONDS_TO_SEND = 60  # in which the process that sends ends
 SYNCED = "synced.json"
 CUT = "it was cut off"
 PROGRAM = "import os, sys; os.chdir(sys.argv.pop(1)); from faber_ledger.cli.entry import main; main()"

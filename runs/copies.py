@@ -33,12 +33,12 @@ def is_in_head(run: Run) -> bool:
     return _name_in_head(run) is not None
 
 
-def is_as_in_head(run: Run) -> bool:
-    """Return whether git's last commit has the ledger exactly as the work tree's file is."""
-    committed = _name_in_head(run)
+def is_as_in_head(run: Run, path: str = "") -> bool:
+    """Return whether git's last commit has a file of the run, by default its ledger, exactly as it is here."""
+    committed = _name_in_head(run, path)
     if committed is None:
         return False
-    path = os.path.realpath(run.ledger_path)
+    path = os.path.realpath(path or run.ledger_path)
     return committed == GitQuery(["hash-object", "--no-filters", "--", path], _git_folder(run)).answer()
 
 
@@ -106,11 +106,11 @@ def read_in_head(run: Run, path: str) -> bytes | None:
     return _ask_head(run, ["cat-file", "blob"], path).answer_bytes()
 
 
-def _name_in_head(run: Run) -> str | None:
-    """Return git's name of the ledger in its last commit; None if that has none, or without git."""
+def _name_in_head(run: Run, path: str = "") -> str | None:
+    """Return git's name of a file, by default the ledger, in its last commit; None if that has none, or without git."""
     if work_tree_of(run.root) is None:
         return None
-    return _ask_head(run, ["rev-parse", "--verify", "--quiet"]).answer()
+    return _ask_head(run, ["rev-parse", "--verify", "--quiet"], path).answer()
 
 
 def runs_in_other_work_trees(run: Run) -> list[Run]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.ledger.clock import event_id
+from faber_ledger.ledger.clock import event_id, now
 from faber_ledger.ledger.log import Log
-from faber_ledger.runs.carry import consent_of, is_sending
+from faber_ledger.runs.carry import SECONDS_TO_SEND, consent_of, is_sending
 from faber_ledger.runs.kept import runs_with_files
 from faber_ledger.runs.layouts import copy_writers, sent_path, tree_name
 from faber_ledger.runs.run import Run
@@ -110,8 +110,8 @@ class Sent(Note):
 def describe_unsent(run: Run, log: Log, *, is_start: bool, is_open: bool = False) -> str | None:
     """Return what of a run, whose ledger travels in git refs, was not sent; None if nothing is due.
 
-    A start says nothing of what was recorded since the last session's end: it is sent after the next one. That is said
-    where a session of this clone `is_open`.
+    A start says nothing of what was recorded since the last session's end, which is sent after the next one, nor of an
+    end that a background process may be sending. The former is said where a session of this clone `is_open`.
     """
     consent = consent_of(run.root)
     if consent is None:
@@ -130,9 +130,10 @@ def describe_unsent(run: Run, log: Log, *, is_start: bool, is_open: bool = False
         return None if is_start else f"{events} on the way to {consent.remote}"
     if is_start:
         is_real = "coalesce(payload, '') NOT LIKE '%\"abandoned\"%'"  # a killed client sends nothing
-        ended = f"SELECT 1 FROM event WHERE type = 'session_ended' AND id > ? AND {is_real} LIMIT 1"
-        is_due = sent.problem or log.connection.execute(ended, (event_id(sent.noted_at, bytes(10)),)).fetchone()
-        if not is_due:
+        ended = f"SELECT 1 FROM event WHERE type = 'session_ended' AND id > ? AND id < ? AND {is_real} LIMIT 1"
+        until = now() - (SECONDS_TO_SEND if consent.is_automatic else 0.0)
+        between = [event_id(at, bytes(10)) for at in (sent.noted_at, until)]
+        if not sent.problem and log.connection.execute(ended, between).fetchone() is None:
             return None
     if is_open and consent.is_automatic and not sent.problem:
         return f"{events} not sent yet: the session's end sends {them}"

@@ -10,7 +10,7 @@ from faber_ledger.cli.ui.which_run import run_argument, run_to_project
 from faber_ledger.cli.ui.words import publishing_hint
 from faber_ledger.ledger.clock import now
 from faber_ledger.recording.recording import record_before_projecting
-from faber_ledger.runs import state_write
+from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.conflicts import check_not_in_conflict
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.projecting import reproject, restore_backup
@@ -53,13 +53,13 @@ def _project_run(run: Run, *, rebuild: bool, restore: bool) -> dict[str, Any]:
             reproject(run, rebuild=True, warn=say)
         name = os.path.basename(used)
         return {"run_id": run.run_id, "outcome": "restored", "backup": name, "projected": has_events}
-    record_before_projecting(run, now(), warn=say)
+    is_projected = record_before_projecting(run, now(), warn=say)
     result = reproject(run, rebuild=rebuild, warn=say, defaults={})
     if result.source is not None:
         return {"run_id": run.run_id, "outcome": "restored", "backup": result.source, "projected": True}
     if missing:
         return {"run_id": run.run_id, "outcome": "made", "unknown": result.unknown}
-    if result.is_changed:
+    if result.is_changed or is_projected:
         return {"run_id": run.run_id, "outcome": "written"}
     with read_log(run) as log:
         state = state_write.read_known(run)
@@ -77,7 +77,7 @@ def _lines(run: Run, result: dict[str, Any]) -> list[str]:
             f"  hint: add what you know, or run `faber-ledger run resume {run_id}` to continue it",
         ]
     if outcome == "not_published":
-        hint = publishing_hint(run, TreeNote(run))
+        hint = publishing_hint(run, TreeNote(run), state_file.read_state(run).value)
         return [f"{run_id}: nothing is written, since {result['why']}; {hint}"]
     words = {
         "written": "sessions and context_metadata written from the log",

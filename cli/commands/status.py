@@ -13,6 +13,7 @@ from faber_ledger.cli.doctor.hooks import read_hook_log
 from faber_ledger.cli.reports.run_list import position_lines
 from faber_ledger.cli.reports.usage import usage_data, usage_line
 from faber_ledger.cli.sync.agreement import hint_at_remote
+from faber_ledger.cli.sync.refs import METADATA, STATE
 from faber_ledger.cli.sync.versions import due_files
 from faber_ledger.cli.ui.git_words import in_git_data, in_git_line
 from faber_ledger.cli.ui.output import json_option, show, warn
@@ -32,12 +33,14 @@ from faber_ledger.projections.fold import artifacts_in_context, blocks_of, entry
 from faber_ledger.projections.history import Agents, agent_shown, summarize_sessions
 from faber_ledger.projections.usage import Usage
 from faber_ledger.recording import sessions
+from faber_ledger.recording.adoption import list_unknown
 from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.carry import Consent, SyncedNote, consent_of, describe_unsynced
 from faber_ledger.runs.clone import OUT_OF_THE_WAY, find_obstacle
 from faber_ledger.runs.conflicts import paths_in_conflict
+from faber_ledger.runs.copies import is_as_in_head
 from faber_ledger.runs.git import branch_of
 from faber_ledger.runs.in_git import GitSurvey
 from faber_ledger.runs.kept import run_ids_here
@@ -58,6 +61,7 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.log import Log
     from faber_ledger.projections.fold import Blocks
 
+MOST_NAMED = 3  # of the other open sessions
 QUIET_SECONDS = 7200  # after which an open session is shown with when its client was heard of last
 
 
@@ -74,9 +78,6 @@ def status(run: str | None, as_json: bool) -> None:
     """
     root = find_root(os.getcwd())
     active = active_run(root)
-    paths = [path for paths in paths_in_conflict(root).values() for path in paths]
-    if paths:
-        warn(f"note: git has stopped at {' and '.join(paths)}: run `faber-ledger resolve`")
     obstacle = find_obstacle(root)
     if obstacle is not None:
         warn(f"note: {obstacle}: nothing is recorded; {OUT_OF_THE_WAY}")
@@ -85,10 +86,13 @@ def status(run: str | None, as_json: bool) -> None:
     except NoActiveRun as error:
         error.hint = hint_at_remote(root) or error.hint
         raise
-    state = _read_state(meant)
+    state = _read_state(meant)  # raises if git has stopped at it
+    paths = [path for paths in paths_in_conflict(root).values() for path in paths]
+    if paths:
+        warn(f"note: git has stopped at {' and '.join(paths)}: run `faber-ledger resolve`")
     found, is_set_up = _read_ledger(meant, state), not lacks_driver(root)
     data = _data(meant, state, found) | {"in_git": None, "is_set_up": is_set_up}
-    lines = [*_status_lines(meant, state, found), *_not_in_file_lines(meant, found.missing, found.why)]
+    lines = [*_status_lines(meant, state, found), *_not_in_file_lines(meant, state, found)]
     if meant.is_kept and state.get("status") not in FINISHED:
         lines.append(not_in_tree(meant, branch_name(state) or found.branch))
     survey = GitSurvey(root)
@@ -114,8 +118,8 @@ def status(run: str | None, as_json: bool) -> None:
 class Found(NamedTuple):
     """What a run's log says; `missing` counts the events that the published file lacks, `why` says why it does.
 
-    `branch` is the run's first recorded branch if its state names none; `unsent` says what was not sent of a run whose
-    ledger travels in git refs.
+    `branch` is the run's first recorded branch if its state names none. Of a run whose ledger travels in git refs,
+    `unsent` says what was not sent, and `unknown` counts the sessions of its state whose events were not fetched.
     """
 
     log: Summary | None
@@ -124,6 +128,7 @@ class Found(NamedTuple):
     why: str | None = None
     agrees: bool = True
     unsent: str | None = None
+    unknown: int = 0
     branch: str | None = None
     notes: Sequence[Note] = ()
     usage: Usage = Usage()
@@ -139,7 +144,7 @@ def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
         if carries_refs(run.root):
             is_open = _is_client_here(run, log, found.blocks)
             unsent = describe_unsent(run, log, is_start=False, is_open=is_open) or _unsent_files(run, is_open=is_open)
-            found = found._replace(unsent=unsent)
+            found = found._replace(unsent=unsent, unknown=len(list_unknown(found.blocks, blocks_of(state))))
         here = branch_of(run.root)
         kept = log.first_branch(besides=here) if run.is_kept and here is not None else None
         found = found._replace(branch=kept or branch_by_log(run, state, log))
@@ -161,9 +166,12 @@ def _is_client_here(run: Run, log: Log, blocks: Blocks) -> bool:
 
 
 def _unsent_files(run: Run, *, is_open: bool) -> str | None:
+    """Return which of a run's files are to be sent, and how; not those that git's last commit has as they are here."""
     consent, sent = consent_of(run.root), Sent(run)
     kept: list[str] = []
     due = due_files(run, sent, kept.append) if sent.commit and not sent.is_forgotten else []
+    paths = {STATE: run.state_path, METADATA: run.metadata_path}
+    due = [name for name in due if not is_as_in_head(run, paths[name])]
     has, it = ("have", "them") if due[1:] else ("has", "it")
     is_automatic = is_open and consent is not None and consent.is_automatic and not sent.problem
     how = f"the session's end sends {it}" if is_automatic else f"`faber-ledger sync` sends {it} to {sent.remote}"
@@ -222,11 +230,8 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
     if session_history(blocks) or newest_open(blocks) is not None:
         yield f"Session: {_session_text(run, state, blocks, has_log=log is not None)}"
     loads = [str(load.get("artifact_id")) for load in artifacts_in_context(blocks)]
-    metadata = blocks.get("context_metadata")
-    reload = metadata.get("last_artifact_reload") if isinstance(metadata, dict) else None
-    if loads and (current := newest_open(blocks)) is not None:
-        began = (entry_of(blocks, current) or {}).get("started_at") or ""
-        yield f"In context: {', '.join(loads)}" + (f" (last reload {reload})" if reload and reload >= began else "")
+    if loads and newest_open(blocks) is not None:
+        yield f"In context: {', '.join(loads)}"
     if tokens := usage_line(found.usage):
         yield f"Tokens: {tokens}"
     if log is None:
@@ -236,7 +241,10 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
         return
     last = f", the last {log.last_type} at {log.last_at}" if log.events else ""
     yield f"Ledger: {events_shown(log.events)}{last}"
-    if not found.agrees and not run.is_kept:
+    if found.unknown:
+        lacking = f"{plural(found.unknown, 'session')} that the ledger lacks"
+        yield f"state.json has {lacking}: `faber-ledger sync` fetches what was sent"
+    elif not (found.agrees or run.is_kept or found.missing):  # what publishes the events writes the state, too
         by_hand = f"`faber-ledger project {run.run_id}` does now"
         yield f"state.json lacks what the ledger has: the next session writes it, and {by_hand}"
 
@@ -257,10 +265,10 @@ def _other_branch(run: Run, state: dict[str, Any], found: Found) -> str:
     return f"{named}{away}, but {here} is checked out here"
 
 
-def _not_in_file_lines(run: Run, count: int, why: str | None) -> Iterator[str]:
-    if count:
-        because = f", since {why}" if why is not None else ""
-        what = f"{events_shown(count)} of the log{because}; {publishing_hint(run, TreeNote(run))}"
+def _not_in_file_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str]:
+    if found.missing:
+        because = f", since {found.why}" if found.why is not None else ""
+        what = f"{events_shown(found.missing)} of the log{because}; {publishing_hint(run, TreeNote(run), state)}"
         yield f"Not yet in {run.shown(run.ledger_path)}: {what}"
 
 
@@ -269,7 +277,7 @@ def _sent(run: Run, found: Found) -> tuple[dict[str, Any], list[str]]:
     consent, sent = consent_of(run.root), Sent(run)
     remote, at = consent.remote if consent else None, utc_text(sent.at) if sent.at else None
     whole = f"{remote} has all of it" if sent.commit else NOT_AGREED if remote is None else "nothing to send yet"
-    parts = [f"last sent to {sent.remote} at {at}" if at else "", found.unsent or ("" if at else whole)]
+    parts = [f"last sent to {sent.remote} at {at}" if at else "", found.unsent or whole]
     line = "; ".join(filter(None, parts))
     return {"remote": remote, "at": at, "unsent": found.unsent}, [f"Git ref: {line}"]
 
@@ -306,7 +314,7 @@ def _hook_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str]:
         over += [f": {name}: " for name in run_ids_here(run.root) if name != run.run_id]
         said = [message for message in dict.fromkeys(log) if not any([words in message for words in over])]
         yield from [f"A hook said: {message}" for message in said[-5:]]
-    yield from [f"Since the last session: {message}" for message, _ in list_notices(run)]
+    yield from [f"Noted for the next start: {message}" for message, _ in list_notices(run)]
 
 
 def _session_text(run: Run, state: dict[str, Any], blocks: Blocks, *, has_log: bool) -> str:
@@ -328,11 +336,12 @@ def _session_text(run: Run, state: dict[str, Any], blocks: Blocks, *, has_log: b
     machine += f" ({agent_shown(agent, version)})" if (agent, version) not in ((None, None), (CLIENT, None)) else ""
     others = [one for one in summarize_sessions(blocks) if not one["ended_at"] and one["session_id"] != current]
     named = [f"{one['session_id']} on {one['hostname'] or 'an unknown machine'}" for one in others]
-    all_open = f"{count} in all{'; also open: ' if named else ''}{', '.join(named)}"
+    more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
+    all_open = f"{count} in all{'; also open: ' if named else ''}{', '.join(named[:MOST_NAMED])}{more}"
     if not is_here:
         return f"{current}, open on {machine} since {since} ({all_open})"
     hint = f"; `faber-ledger session-save --run-id {run.run_id}` ends it" if is_finished else ""
-    return f"{current}, open since {since} on {machine} ({all_open}){_last_heard(run, start)}{hint}"
+    return f"{current}, open since {since} on {machine}{_last_heard(run, start)} ({all_open}){hint}"
 
 
 def _last_heard(run: Run, start: Recorded | None) -> str:

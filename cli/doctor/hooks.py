@@ -175,7 +175,8 @@ NOTES = (
     NO_SESSION,
     "; it waits in ",
 )
-SAID_BY_OTHERS = ("No active workflow found", "redacted elsewhere")  # `runs.active` and `ledger.set_aside` say it
+# `runs.active` and `ledger.set_aside` say it; a merge is over.
+SAID_BY_OTHERS = ("No active workflow found", "redacted elsewhere", "both sides changed", "the sides differ in")
 
 
 def check_hook_log(patient: Patient) -> Iterator[Finding]:

@@ -124,7 +124,7 @@ def _published_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
     if why is not None:
         if lacked:
             what = f"{events_of_log_are(lacked)} not in {run.shown(run.ledger_path)}: {why}"
-            yield LogProblem("not_published", None, what, publishing_hint(run, note), is_note=True)
+            yield LogProblem("not_published", None, what, publishing_hint(run, note, state), is_note=True)
         if problem is None:
             return
     elif not is_complete:

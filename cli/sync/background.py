@@ -18,11 +18,11 @@ from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.postgres.address import Address
-from faber_ledger.runs.carry import CUT, Consent, SyncedNote
+from faber_ledger.runs.carry import CUT, SECONDS_TO_SEND, Consent, SyncedNote
 from faber_ledger.runs.kept import runs_here
 from faber_ledger.runs.set_aside import report
 
-SECONDS, GRACE_SECONDS = 60, 5
+GRACE_SECONDS = 5
 PATIENCE = 20.0  # seconds in which a server says nothing, so that the refs have their turn
 
 
@@ -32,7 +32,7 @@ def exchange_in_background(root: str, sync: Callable[[Address], int]) -> None:
     Raises ServerUnavailable where the time is up in the middle of it, and as `exchange_refs`.
     """
     signal.signal(signal.SIGALRM, _end)
-    signal.alarm(SECONDS)  # one limit for both carriers, and for the wait for the lock
+    signal.alarm(SECONDS_TO_SEND)  # one limit for both carriers, and for the wait for the lock
     with suppress(TimeIsUp):  # another process held the lock all the time
         _exchange(root, sync)
     signal.alarm(0)
@@ -81,4 +81,4 @@ def _end(*_: object) -> None:
     signal.alarm(GRACE_SECONDS)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.killpg(0, signal.SIGTERM)
-    raise TimeIsUp(f"no end within {SECONDS} s")
+    raise TimeIsUp(f"no end within {SECONDS_TO_SEND} s")

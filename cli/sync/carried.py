@@ -238,7 +238,8 @@ def _absorb_all(remote: Remote, runs: dict[str, Carried], there: dict[str, str],
         for name, commit in zip(new, commits, strict=True):
             one = runs[name]
             try:
-                taken = absorb_commit(one.run, commit, remote.name, warn, may_purge=one.may_purge)
+                about: Any = {"may_purge": one.may_purge, "is_heard": not remote.is_quiet}
+                taken = absorb_commit(one.run, commit, remote.name, warn, **about)
                 there[name] = commit.name if commit is not None else there[name]
                 one.fetched += taken.added
                 one.state = taken.state or one.state

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import Any, NamedTuple
 
 from faber_ledger.cli.sync.refs import LARGEST, LEDGER, METADATA, SENT, STATE, Commit, delete_refs, ref_name
@@ -65,12 +66,20 @@ class Taken(NamedTuple):
 
 
 def absorb_commit(
-    run: Run, commit: Commit | None, remote: str, warn: Warn, *, may_purge: bool = True, brings: bool = False
+    run: Run,
+    commit: Commit | None,
+    remote: str,
+    warn: Warn,
+    *,
+    may_purge: bool = True,
+    brings: bool = False,
+    is_heard: bool = True,
 ) -> Taken:
     """Absorb a commit's ledger, note what the remote has, and take its state; return what came.
 
     A payload in it that is redacted here makes the next sending replace the ref, if that `may_purge`. If it `brings`
-    the run here, missing files are written. Raises LedgerError, NewerFormat among them, where the ref is not one that
+    the run here, missing files are written. What a merge does not use is kept for the next start unless `warn`
+    `is_heard`. Raises LedgerError, NewerFormat among them, where the ref is not one that
     this clone may continue: then nothing of it is used, its state neither.
     """
     checked, offered = _check(run, commit, remote)
@@ -93,8 +102,9 @@ def absorb_commit(
     sent.updated_at, sent.problem = time_of(theirs), ""
     if brings and theirs and not os.path.lexists(run.state_path):
         write_missing_state(run, content_of(theirs), warn)
-    state = _take_state(run, sent, theirs, remote, warn)
-    has_metadata = _take_metadata(run, sent, files.get(METADATA), remote, warn, brings=brings)
+    tell = warn if is_heard else partial(report, run, warn)
+    state = _take_state(run, sent, theirs, remote, warn, tell)
+    has_metadata = _take_metadata(run, sent, files.get(METADATA), remote, tell, brings=brings)
     write_blocks(run, warn=warn)
     if whole is not None:
         sent.noted_at, log = whole
@@ -146,11 +156,12 @@ def _usable_state(run: Run, path: str | None, remote: str, warn: Warn) -> dict[s
     return {}
 
 
-def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], remote: str, warn: Warn) -> str:
+def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], remote: str, warn: Warn, tell: Warn) -> str:
     """Replace a state that git does not track by the ref's if only that has changed, or by the merge of both.
 
     Changed means: since the state that both had. What cannot be taken now is not `seen`, and is tried again. A kept
-    run's copy that has not changed stays: a file that comes back is still compared with what its work tree had.
+    run's copy that has not changed stays: a file that comes back is still compared with what its work tree had. `tell`
+    is called with what a merge does not use.
 
     Return what the state is then, empty if ours stays.
     """
@@ -170,12 +181,13 @@ def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], remote: str, warn:
         elif not run.is_kept and is_tracked(run.state_path) is not False:
             sent.here.seen = sent.commit
             if time_of(theirs) > time_of(ours):
-                warn(f"{run.run_id}: the state at {remote} is newer ({words}) than the one here, which git tracks")
+                what = f"the state at {remote} is newer ({words}) than the one here, which git tracks"
+                warn(f"{run.run_id}: {what}: `git pull` brings it, once it was pushed")
         elif _is_set_back(run, sent, sent.here.base):
             common = run_git("merge-base", sent.here.base, sent.commit, at=run.root).stdout.decode().strip()
-            return _merge_state(run, sent, common, ours, theirs, warn)
+            return _merge_state(run, sent, common, ours, theirs, tell)
         elif not _is_unchanged(run, sent, STATE, found, sent.here.digest):
-            return _merge_state(run, sent, sent.here.base, ours, theirs, warn)
+            return _merge_state(run, sent, sent.here.base, ours, theirs, tell)
         elif not run.is_kept:
             with read_log(run) as log:
                 if replace_state(run, content_of(theirs), content_of(ours), log, warn):
@@ -210,7 +222,7 @@ def _merge_state(run: Run, sent: Sent, base: str, ours: dict[str, Any], theirs: 
         if not replace_state(run, merged.content.decode(), content_of(ours), log, warn):
             return ""
     for line in merged.lines({OURS: "the one here", THEIRS: f"the one at {sent.remote}"}):
-        report(run, warn, f"{run.run_id}: state.json: {line}")
+        warn(f"{run.run_id}: state.json: {line}")
     sent.note_shared(digest_of(theirs))  # so that the merge is sent
     return MERGED
 
@@ -241,7 +253,7 @@ def _take_metadata(run: Run, sent: Sent, path: str | None, remote: str, warn: Wa
     )
     if is_ours:
         what = f"it was changed here and at {remote}" if noted else f"it differs from the one at {remote}"
-        report(run, warn, f"{run.run_id}: metadata.json: {what}: the one here is used")
+        warn(f"{run.run_id}: metadata.json: {what}: the one here is used")
     elif is_new and (
         run.is_kept
         or is_tracked(run.metadata_path) is not False

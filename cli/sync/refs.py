@@ -157,6 +157,7 @@ class Remote:
         """
         self.top = top
         self.name = name
+        self.is_quiet = is_quiet
         settings = read_settings(top)
         self._environment = quiet_environment(settings) if is_quiet else exchange_environment()
         self.refusal: GitFailed | None = None

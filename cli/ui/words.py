@@ -14,6 +14,8 @@ from faber_ledger.files.text import clip, escape, shares
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.projections.difference import MISSING, field_text, identity
 from faber_ledger.projections.history import ABANDONED, SessionSummary, agent_shown
+from faber_ledger.runs.clone import read_used_runs
+from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.seen import TreeNote
 
@@ -39,9 +41,15 @@ def events_of_log_are(count: int) -> str:
     return f"{events_shown(count)} of the log {'is' if count == 1 else 'are'}"
 
 
-def publishing_hint(run: Run, note: TreeNote) -> str:
-    """Return which command publishes a run's events in this work tree; nothing does where that is barred."""
-    return "the log has all events" if note.barred else f"`faber-ledger seal {run.run_id}` publishes all events"
+def publishing_hint(run: Run, note: TreeNote, state: dict[str, Any] | None) -> str:
+    """Return which command publishes a run's events in this work tree; nothing does where that is barred.
+
+    A run at work that this clone has not taken up is resumed, as its packet says.
+    """
+    if note.barred:
+        return "the log has all events"
+    is_ours = run.run_id in read_used_runs(run.root).taken_up or (state or {}).get("status") in FINISHED
+    return f"`faber-ledger {'seal' if is_ours else 'run resume'} {run.run_id}` publishes all events"
 
 
 def place_lines(root: str) -> list[str]:

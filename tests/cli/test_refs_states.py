@@ -137,12 +137,40 @@ def test_the_next_start_says_what_the_background_has_merged(one: CarriedClone) -
     two.record("second")
     two.end("second")
     two.wait_for_sender()
-    assert "Since the last session: " in two.faber("status").stdout
+    assert "Noted for the next start: " in two.faber("status").stdout
     assert "1 warning" in two.start_line("third")
     assert "both sides changed current_phase: the one here is used, the one at origin had" in two.faber("status").stdout
     assert two.state["current_phase"] == "release"
     two.add_run("shop-1")
     assert "both sides changed" not in two.call(*two.command("status", "shop-1")).stdout
+
+
+def test_a_pull_that_brings_another_clones_sessions_asks_for_a_sync(tmp_path: Path) -> None:
+    one = CarriedClone.started(tmp_path / "one")  # git tracks its state
+    one.sync()
+    two = one.second("two")
+    two.faber("run", "resume", RUN)
+    two.work("on the desktop")
+    two.sync()
+    two.commit("worked on")
+    two.git("push", "-q", "origin", "main")
+    one.git("pull", "-q", "origin", "main")
+    status = one.faber("status").stdout
+    assert "state.json has 1 session that the ledger lacks: `faber-ledger sync` fetches what was sent\n" in status
+    assert "changed since" not in status
+    one.sync()
+    assert "lacks" not in one.faber("status").stdout
+    one.faber("verify")
+
+
+def test_what_a_sync_said_of_a_merge_is_not_said_again(one: CarriedClone) -> None:
+    two = bring(one)
+    two.change(current_phase="release", updated_at=LATEST)
+    advance(one)
+    one.sync()
+    assert "both sides changed current_phase: " in two.sync().stderr
+    assert "both sides changed" not in two.faber("status").stdout
+    assert "1 warning" not in two.start_line("third")
 
 
 def test_a_resumed_run_shows_its_log_at_once(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SHORT = """
 from faber_ledger.cli.entry import main
 from faber_ledger.cli.sync import background
-background.SECONDS = 1
+background.SECONDS_TO_SEND = 1
 main()
 """
 
