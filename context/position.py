@@ -337,7 +337,7 @@ def _find_place(
 ) -> int | None:
     """Return the place of the step to do next among a workflow's, perhaps behind the last; None if it is not known.
 
-    A step that loads what this text gives is done, and so are those of a completed phase in which nobody has to go on.
+    A step that loads what this text gives is done, and so are those of a completed phase in which no work resumes.
     """
     of_phase = [at for at, one in enumerate(steps) if one["phase"] == phase]
     found = [at for at in of_phase if step is not None and steps[at]["name"] == step]

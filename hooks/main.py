@@ -315,7 +315,7 @@ def limit(hook: str) -> None:
 
 
 def end() -> None:
-    """Let nothing end this process any more."""
+    """Let nothing end this process from here on."""
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_REAL, 0)
 

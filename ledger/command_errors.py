@@ -128,7 +128,7 @@ class ServerRefused(LedgerError):
 
 
 class LastAdmin(LedgerError):
-    """The project would have no admin on the server any more."""
+    """The project would be left without an admin on the server."""
 
     code = "last_admin"
 
