@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 PIECE = 1 << 20
 LARGEST_SETTINGS = 65_536
+AS_FINISHED = "the run was committed as finished"
 ENDED_BY_COMMIT = ("merge", "cherry-pick", "revert")  # of the commands that stop; a rebase writes commits again
 
 
@@ -65,7 +66,7 @@ def why_not_published(
     if here.branch is not None and not here.may_be_home_of(run, log):
         return f"the branch {here.branch} is not the run's"
     if state is not None and state.get("status") in progress.FINISHED and is_finished_in_head(run):
-        return "the run was committed as finished"
+        return AS_FINISHED
     is_on_default = here.branch is not None and here.branch == here.default  # there git pull brings what is merged
     return "the run is merged" if not is_on_default and _is_merged(run, tree, note) else None
 

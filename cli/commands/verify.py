@@ -17,6 +17,8 @@ from faber_ledger.runs.conflicts import paths_in_conflict
 from faber_ledger.runs.git_command import top_of
 from faber_ledger.runs.run import Run, find_root
 
+DIFFERENCES = ("missing_event", "changed_event", "not_pulled", "not_absorbed")  # what comparing with git may find
+
 
 @click.command()
 @run_argument
@@ -55,7 +57,7 @@ def verify(run: str | None, every: bool, with_git: bool, as_json: bool) -> int:
         [
             line
             for run_id, items in found.items()
-            for line in [*_lines(run_id, items), *_anchor_lines(run_id, anchors.get(run_id))]
+            for line in [*_lines(run_id, items), *_anchor_lines(run_id, anchors.get(run_id), items)]
         ],
         as_json=as_json,
     )
@@ -92,10 +94,11 @@ def _anchors(run: Run, remote: RemoteHeads, items: list[LogProblem]) -> list[str
     return [*anchors.checked, *(refs.checked if refs is not None else [])]
 
 
-def _anchor_lines(run_id: str, anchors: list[str] | None) -> Iterator[str]:
+def _anchor_lines(run_id: str, anchors: list[str] | None, items: list[LogProblem]) -> Iterator[str]:
     if anchors:
-        compared = f"{run_id}: compared with {'; '.join(anchors)}"
-        yield f"{compared}: the loss of an event that none of these has would go unnoticed"
+        is_whole = not any(item.kind in DIFFERENCES for item in items)
+        result = ": nothing there is missing here" if is_whole else ""
+        yield f"{run_id}: compared with {'; '.join(anchors)}{result}"
     elif anchors is not None:
         yield f"{run_id}: nothing outside the file to compare it with: missing events cannot be detected"
 

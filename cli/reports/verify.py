@@ -13,6 +13,7 @@ from faber_ledger.cli.reports.file_versions import list_versions
 from faber_ledger.cli.ui.progress import progress
 from faber_ledger.cli.ui.which_run import recheck_under_lock
 from faber_ledger.cli.ui.words import events_of_log_are, events_shown, plural, publishing_hint, value_words
+from faber_ledger.context.branch import branch_of_run, where_files_are
 from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.ledger.encoding import HASH, ID, PAYLOAD, ROW
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, StateInvalid, StateMissing
@@ -31,8 +32,9 @@ from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.git_command import TEXT_CACHE, git, has_cached_text, run_git, top_of
 from faber_ledger.runs.layouts import places_of
 from faber_ledger.runs.log import has_log, read_log
+from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.projecting import has_directory
-from faber_ledger.runs.publish import carries_refs, why_not_published
+from faber_ledger.runs.publish import AS_FINISHED, carries_refs, is_finished_in_head, why_not_published
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.seen import TreeNote
 from faber_ledger.runs.set_aside import is_of, list_set_aside
@@ -71,8 +73,7 @@ def run_findings(run: Run, *, is_one_of_many: bool) -> list[LogProblem]:
 
 def _not_in_tree(run: Run) -> LogProblem:
     what = "not in this work tree: the log of this clone was verified"
-    hint = f"check its branch out; where that is gone, `faber-ledger run resume {run.run_id}` brings its files here"
-    return LogProblem("not_in_tree", None, what, hint, is_note=True)
+    return LogProblem("not_in_tree", None, what, where_files_are(run, branch_of_run(run)), is_note=True)
 
 
 def _beside(run: Run, note: TreeNote) -> Iterator[LogProblem]:
@@ -120,9 +121,12 @@ def _published_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
         lacking = set[str]() if carries_refs(run.root) else missing_in_file(log, run.ledger_path)
     lacked = len(lacking)
     if why is None and lacked and not any([names[one].hex() in note.published for one in lacking]):
-        why = "they were recorded elsewhere in this clone, or while git had taken the run away"
+        were = "it was" if lacked == 1 else "they were"
+        why = f"{were} recorded elsewhere in this clone, or while git had taken the run away"
     if why is not None:
         if lacked:
+            is_finished = state is not None and state.get("status") in FINISHED and not note.barred
+            why = AS_FINISHED if is_finished and is_finished_in_head(run) else why  # whatever is checked out
             what = f"{events_of_log_are(lacked)} not in {run.shown(run.ledger_path)}: {why}"
             yield LogProblem("not_published", None, what, publishing_hint(run, note, state), is_note=True)
         if problem is None:
@@ -131,7 +135,11 @@ def _published_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
         what = f"{run.shown(run.ledger_path)} lacks {events_shown(lacked)} of this clone's log"
         if not lacked:
             what = f"{run.shown(run.ledger_path)} is not what this clone has of the run"
-        hint = f"run `faber-ledger project {run.run_id}`, which writes it again; so does the next event"
+        is_behind = difference is not None and not is_damaged  # as where git has put back both files
+        what += ", and state.json differs from the log" if is_behind else ""
+        difference = None if is_behind else difference
+        it = "both" if is_behind else "it"
+        hint = f"run `faber-ledger project {run.run_id}`, which writes {it} again; so does the next event"
         if has_directory(run):
             hint = f"remove the directory there, then run `faber-ledger project {run.run_id}`"
         yield LogProblem("rolled_back", None, what, hint)
@@ -202,7 +210,7 @@ class Anchors:
                 counted += unredacted is not None
                 if unredacted:
                     self._note_unredacted(commit, unredacted, version.blob)
-        if not counted and carries_refs(self.run.root):
+        if not counted:
             return
         versions_text = f"{plural(counted, 'version')} in {where}"
         if run_git("rev-parse", "--is-shallow-repository", at=self.run.root).stdout.strip() == b"true":

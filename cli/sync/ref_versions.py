@@ -125,7 +125,7 @@ class RefVersions:
                     found = self._compare(f"commit {commit[:12]} of {where}", version.files[LEDGER], kind)
                 counted += found is not None
                 self._held[commit] = found or set()
-        if commits:
+        if counted:
             beside = " beyond those" if len(self._held) > len(commits) else ""
             self.checked.append(f"{plural(counted, 'version')} in {where}{beside}")
 

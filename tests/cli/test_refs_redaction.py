@@ -350,7 +350,7 @@ def test_verify_says_that_no_ref_reaches_what_is_redacted(team: Team) -> None:
     found = team.ann.said("verify", "--git")
     assert "note: no ref here or at origin reaches the payload of 1 event redacted by now\n" in found
     assert "those who host a ref may keep objects that nothing reaches" in found
-    assert f"compared with 1 version in {REF} here: the loss of an event" in found
+    assert f"compared with 1 version in {REF} here: nothing there is missing here\n" in found
     assert f"note: {REF} at origin has commits that are not here" in team.bob.said("verify", "--git")
 
 

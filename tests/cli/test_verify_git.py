@@ -84,7 +84,7 @@ def test_what_upstream_has_beyond_head_is_not_lost_but_not_pulled(project: Proje
     assert done.returncode == 0, done.stdout
     assert "note: event" not in done.stderr
     assert "is not here yet" in done.stdout
-    assert "1 version in origin/main, as last fetched, beyond HEAD" in done.stdout
+    assert done.stdout.endswith("; 1 version in origin/main, as last fetched, beyond HEAD\n")
 
 
 def test_an_event_of_this_clone_that_only_upstream_has_is_reported_missing(project: Project, tmp_path: Path) -> None:
@@ -96,6 +96,14 @@ def test_an_event_of_this_clone_that_only_upstream_has_is_reported_missing(proje
     done = project.faber("verify", "--git")
     assert done.returncode == 20
     assert "missing_event" in done.stdout
+
+
+def test_of_a_sound_run_it_says_that_nothing_is_missing(project: Project, tmp_path: Path) -> None:
+    """And nothing of places that have no version."""
+    clone = project.clone(tmp_path / "clone", "desktop")
+    done = clone.faber("verify", "--git")
+    compared = "compared with 3 versions in the history of HEAD: nothing there is missing here"
+    assert done.stdout.splitlines()[-1].endswith(f": {compared}")
 
 
 def test_without_git_it_says_that_nothing_shows_what_is_missing(project: Project) -> None:

@@ -88,6 +88,26 @@ def test_a_client_changes_no_file_after_a_checkout_of_main(project: Project) -> 
     assert not_in_file(project) == 0
 
 
+def test_an_event_that_was_recorded_elsewhere_is_one(project: Project) -> None:
+    project.git("checkout", "--quiet", "-b", "other")
+    assert project.faber("note", "alone").returncode == 0
+    project.git("checkout", "--quiet", BRANCH)
+    said = project.said("verify", RUN)
+    assert "1 event of the log is not in .fractary" in said
+    assert "ledger.db: it was recorded elsewhere in this clone" in said
+
+
+def test_what_git_stash_took_away_is_one_finding(project: Project) -> None:
+    record(project)
+    project.git("stash", "--quiet")
+    done = project.faber("verify", RUN)
+    assert (done.returncode, done.stdout.count("hint: ")) == (20, 1)
+    assert " of this clone's log, and state.json differs from the log\n" in done.stdout
+    assert f"`faber-ledger project {RUN}`, which writes both again" in done.stdout
+    assert project.faber("project", RUN).returncode == 0
+    assert project.said("verify", RUN) == f"{RUN}: sound\n"
+
+
 def test_a_detached_head_is_no_other_branch(project: Project) -> None:
     project.git("checkout", "--quiet", "--detach")
     record(project)
@@ -109,6 +129,9 @@ def test_the_last_end_leaves_a_clean_tree_until_seal(project: Project) -> None:
     done = project.faber("verify", RUN)
     assert (done.returncode, "the run was committed as finished\n" in done.stdout) == (0, True)
     project.git("checkout", "--quiet", "main")
+    assert "  hint: they are on `feature/258`\n" in project.said("verify", RUN)
+    project.git("merge", "--quiet", BRANCH)
+    assert "the run was committed as finished\n" in project.said("verify", RUN)  # on main as on the run's branch
     project.git("checkout", "--quiet", BRANCH)
     assert project.faber("seal", RUN).returncode == 0
     assert (not_in_file(project), "M  .fractary" in changed(project)) == (0, True)
