@@ -1,6 +1,7 @@
 """`faber-ledger seal`: make a run ready for a commit: absorbed, verified, projected, published and staged."""
 
 import os
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -24,11 +25,13 @@ from faber_ledger.runs.conflicts import find_conflicts
 from faber_ledger.runs.git_command import git, limit_answers, named_index, top_of
 from faber_ledger.runs.layouts import find_runs
 from faber_ledger.runs.log import lacks_ledger, open_run_log, read_log
+from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.projecting import reproject
 from faber_ledger.runs.publish import carries_refs, why_not_published
 from faber_ledger.runs.run import Run, find_root
 from faber_ledger.runs.seen import TreeNote
 from faber_ledger.runs.state_file import read_bytes, read_state
+from faber_ledger.runs.state_write import remove_backup
 
 NOT_STARTED = "it has no ledger, and another clone has started it"
 GIT_SECONDS = 30.0  # for one answer: git waits for a pipe in place of a file of its own without end
@@ -139,6 +142,7 @@ def _seal_for_commit(root: str) -> None:
     ]
     active = active_run(root, by_author=False).run_id
     for run in find_runs(root):
+        _remove_backup_if_finished(run)
         own = [run.shown(path) for path in run.tracked_paths]
         is_in_commit = run.run_id == active or not paths.isdisjoint(own)
         try:
@@ -146,6 +150,14 @@ def _seal_for_commit(root: str) -> None:
                 _seal(run, is_named=False)
         except (LedgerError, OSError, sqlite3.Error) as error:
             warn(f"faber-ledger: the newest events of {run.run_id} are not in this commit: {error}")
+
+
+def _remove_backup_if_finished(run: Run) -> None:
+    """Remove the backup of a run that was finished elsewhere, as a pull brings it: nothing records on it any more."""
+    if os.path.lexists(run.backup_path):
+        with suppress(LedgerError):  # a state that cannot be read needs its backup
+            if read_state(run).value.get("status") in FINISHED:
+                remove_backup(run)
 
 
 def _seal(run: Run, *, is_named: bool) -> dict[str, Any]:
@@ -182,18 +194,21 @@ def _check(run: Run) -> None:
 
 
 def _stage(run: Run) -> list[str]:
-    """Stage a run's files, and return them."""
+    """Stage a run's files, and return those that changed in the index."""
     paths = [path for path in run.tracked_paths if os.path.isfile(path)]
     paths = [path for path in paths if path in files_that_travel(run) or not is_left_out(path, run.root)]
+    entries = ("ls-files", "--stage", "-z", "--", *paths)
+    before = git(*entries, at=run.root).split(b"\0")
     git("add", "--", *paths, at=run.root)
-    return [run.shown(path) for path in paths]
+    new = [os.fsdecode(one.partition(b"\t")[2]) for one in git(*entries, at=run.root).split(b"\0") if one not in before]
+    return [name for path in paths if (name := run.shown(path)) in new]
 
 
 def _line(result: dict[str, Any]) -> str:
     if result["why"] is not None:
         left = f"{events_of_log_are(result['left'])} not in the file" if result["left"] else "nothing staged"
         return f"{result['run_id']}: {left}: {result['why']}"
-    paths, staged = result["staged"], "nothing staged"
+    paths, staged = result["staged"], "nothing new to stage"
     if paths:
         staged = f"staged {join_names([*map(os.path.basename, paths)])} in {os.path.dirname(paths[0])}"
     return f"{result['run_id']}: {events_shown(result['events'])}; {staged}"

@@ -59,6 +59,13 @@ def test_a_seal_stages_the_runs_files_and_nothing_else(one: Clone) -> None:
     assert staged(one) == sorted([LEDGER, STATE, f"{FOLDER}/metadata.json"])
 
 
+def test_a_seal_names_the_files_that_it_changed_in_the_index(one: Clone) -> None:
+    one.change(notes="ours")
+    assert one.faber("seal").stdout.endswith(f"; staged state.json in {FOLDER}\n")
+    assert one.faber("seal").stdout == f"{RUN}: {len(one.ids())} events; nothing new to stage\n"
+    assert staged(one) == [STATE]
+
+
 def test_a_seal_brings_back_what_git_took_away(one: Clone) -> None:
     one.record("taken")
     known = one.ids()
@@ -107,8 +114,11 @@ def test_a_seal_of_all_runs_has_a_line_for_each(one: Clone) -> None:
     lines = one.faber("seal", "--all").stdout.splitlines()
     assert len(lines) == 2
     assert any(line.startswith("second: 2 events; staged ledger.db, ") for line in lines)
+    one.git("reset", "-q")
     data = json.loads(one.faber("seal", "--all", "--json").stdout)["data"]
-    assert all(len(run["staged"]) >= 2 for run in data["runs"])
+    assert [run["staged"] for run in data["runs"] if run["run_id"] == "second"] == [
+        [f".fractary/runs/second/{name}" for name in ("ledger.db", "state.json", "metadata.json")]
+    ]
 
 
 def test_without_a_run_a_ledger_or_git_there_is_nothing_to_seal(one: Clone, tmp_path: Path) -> None:
