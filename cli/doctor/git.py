@@ -31,7 +31,8 @@ MUST_STAY = re.compile(
     rf"|^{re.escape(LOGS)}/|^\.fractary/faber/(?:writer$|worktrees\.json)",
     re.IGNORECASE,  # as some file systems do
 )
-DRIVERS = ((DRIVER, "it cannot merge or show a ledger"), (STASHES, "it refuses to pull over a run's changed files"))
+DRIVERS = ((DRIVER, "it cannot {} a ledger"), (STASHES, "it refuses to pull over a run's changed files"))
+VERBS = {"merge": "merge", "diff": "show"}  # what git does by the settings of each section
 OUR_LINES = {
     ATTRIBUTES_FILE: "git treats a ledger as any binary file and does not merge it",
     IGNORE_FILE: "git would track backups, locks and logs of this machine",
@@ -47,8 +48,8 @@ def check_repository(patient: Patient) -> Iterator[Finding]:
         return
     if patient.has_git:
         top = top_of(patient.root)
-        for conflict in find_conflicts(patient.root, top) if top else ():
-            yield Finding("error", f"a merge stopped at {conflict.path}", "run `faber-ledger resolve`")
+        if paths := [one.path for one in (find_conflicts(patient.root, top) if top else ())]:
+            yield Finding("error", f"git has stopped at {' and '.join(paths)}", "run `faber-ledger resolve`")
     elif work_tree_of(patient.root) is None and unused_tops:
         yield Finding("warning", *describe_unused())
     elif top_above(patient.root) is not None:
@@ -64,7 +65,9 @@ def check_drivers(patient: Patient) -> Iterator[Finding]:
     for keys, harm in DRIVERS:
         lacks = [key for key in keys if key in missing]
         if lacks:
-            yield Finding("warning", f"this clone's git lacks {', '.join(lacks)}: {harm}", GIT_ONLY)
+            verbs = [verb for section, verb in VERBS.items() if any([key.startswith(f"{section}.") for key in lacks])]
+            what = f"this clone's git lacks {', '.join(lacks)}: {harm.format(' or '.join(verbs))}"
+            yield Finding("warning", what, GIT_ONLY)
 
 
 def check_lines(patient: Patient) -> Iterator[Finding]:

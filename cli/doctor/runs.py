@@ -9,11 +9,13 @@ from faber_ledger.cli.ui.texts import START_ONE
 from faber_ledger.cli.ui.words import plural
 from faber_ledger.context.branch import branch_of_run, where_files_are
 from faber_ledger.files.text import quote_word
+from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.ledger.disk import folder_around
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import MOVE_FOLDER
 from faber_ledger.runs.clone import OUT_OF_THE_WAY, find_obstacle
+from faber_ledger.runs.conflicts import paths_in_conflict
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.progress import FINISHED
@@ -21,6 +23,7 @@ from faber_ledger.runs.run import ACTIVE_FILES, HOOK_LOG, RUNS, Run, clone_folde
 from faber_ledger.runs.set_aside import ROWS, list_set_aside
 
 ROLLED_BACK = "rolled_back"
+MOST_NAMED = 3  # leftover backups
 
 
 def check_active(patient: Patient) -> Iterator[Finding]:
@@ -58,13 +61,18 @@ def _hint_to_name(patient: Patient, at_work: list[Run]) -> str:
 
 def check_ledgers(patient: Patient) -> Iterator[Finding]:
     """Report what `verify` finds wrong with the logs and their published files, and states that cannot be read."""
+    stopped = {path for paths in paths_in_conflict(patient.root).values() for path in paths}  # which `git` reports
     for run in patient.runs:
+        is_stopped = run.shown(run.state_path) in stopped
         faults = [fault for fault in patient.faults.get(run.run_id, []) if not fault.is_note]
         for fault in faults:
+            if is_stopped and fault.kind == ProjectionDiffers.code:
+                continue
             about = f"event {fault.event}: " if fault.event else ""
             level: Level = "warning" if fault.kind == ROLLED_BACK else "error"
             yield Finding(level, f"{run.run_id}: {about}{fault.what}", fault.hint)
-        if run.run_id not in {**patient.faults, **patient.states} and not state_file.is_state_ignored(run):
+        is_unread = run.run_id not in {**patient.faults, **patient.states} and not is_stopped
+        if is_unread and not state_file.is_state_ignored(run):
             try:
                 state_file.read_state(run)
             except LedgerError as error:
@@ -109,13 +117,20 @@ def check_permissions(patient: Patient) -> Iterator[Finding]:
 
 def check_backups(patient: Patient) -> Iterator[Finding]:
     """Look for backups of finished runs, which may contain sensitive data (END, Security)."""
+    ours: list[Run] = []
     for run in patient.runs:
         for path in run.backup_paths if patient.state(run).get("status") in FINISHED else ():
-            if os.path.lexists(path):
+            if path == run.backup_path and not lacks_ledger(run):
+                ours += [run] if os.path.lexists(path) else []
+            elif os.path.lexists(path):
                 what = f"{run.shown(path)} is left over from a finished run: it may contain sensitive data"
-                is_ours = path == run.backup_path and not lacks_ledger(run)
-                hint = f"run `faber-ledger project {run.run_id}`, which removes it" if is_ours else "remove it"
-                yield Finding("note" if is_ours else "warning", what, hint)
+                yield Finding("warning", what, "remove it")
+    if ours:
+        names = ", ".join([run.shown(run.backup_path) for run in ours[:MOST_NAMED]])
+        more = f" and {len(ours) - MOST_NAMED} more" if ours[MOST_NAMED:] else ""
+        what = f"left over from {plural(len(ours), 'finished run')}, perhaps with sensitive data: {names}{more}"
+        each = "; then again for each of the others" if ours[1:] else ""
+        yield Finding("note", what, f"run `faber-ledger project {ours[0].run_id}`, which removes it{each}")
 
 
 def _list_paths(patient: Patient) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -189,8 +190,46 @@ def test_the_hint_removes_a_backup_of_a_finished_run(patient: Patient) -> None:
     (patient.run / "state.json.backup").write_text("{}")
     (found,) = patient.problems()["runs.backups"]
     assert found["hint"] == f"run `faber-ledger project {RUN}`, which removes it"
-    assert patient.call("project", RUN).returncode == 0
+    done = patient.call("project", RUN)
+    assert f"{RUN}: state.json.backup removed, since the run is finished\n" in done.stdout
     assert "runs.backups" not in patient.problems()
+
+
+def test_a_commit_removes_the_backups_of_finished_runs(patient: Patient) -> None:
+    runs = [another_run(patient, status, status=status) for status in ("completed", "in_progress")]
+    patient.git("add", "-A")
+    patient.git("commit", "--quiet", "--no-verify", "-m", "Runs of a colleague")
+    for run in runs:
+        (run / "state.json.backup").write_text("{}")
+    patient.write("code.py", "x\n")
+    patient.git("add", "code.py")
+    assert patient.call("seal", "--pre-commit").returncode == 0
+    assert [(run / "state.json.backup").exists() for run in runs] == [False, True]
+
+
+def test_leftover_backups_are_one_finding(patient: Patient) -> None:
+    for name in ("one", "two", "three", "four"):
+        folder = patient.run.parent / name
+        shutil.copytree(patient.run, folder)
+        (folder / "state.json").write_text(json.dumps({**patient.state, "run_id": name, "status": "completed"}))
+        (folder / "state.json.backup").write_text("{}")
+    (found,) = patient.problems()["runs.backups"]
+    assert found["what"].startswith("left over from 4 finished runs, perhaps with sensitive data: .fractary/runs/")
+    assert found["what"].endswith("/state.json.backup and 1 more")
+    assert found["hint"].endswith(", which removes it; then again for each of the others")
+
+
+@pytest.mark.parametrize(
+    ("key", "harm"), [("merge.faber-ledger.driver", "merge"), ("diff.faber-ledger.textconv", "show")]
+)
+def test_what_gits_settings_lack_is_what_it_cannot_do(patient: Patient, key: str, harm: str) -> None:
+    git = ("git", "-C", str(patient.root), "config")
+    subprocess.run([*git, "--unset", key], check=True)
+    (found,) = patient.problems()["git.drivers"]
+    assert found["what"] == f"this clone's git lacks {key}: it cannot {harm} a ledger"
+    said = patient.call("init", "--git-only").stdout
+    assert f"changed    this clone's git config: {key}\n" in said
+    assert "unchanged  this clone's git config: merge.faber-ledger.name, " in patient.call("init", "--git-only").stdout
 
 
 @pytest.mark.parametrize("kind", ["a file", "a link"])

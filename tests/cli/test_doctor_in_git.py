@@ -26,9 +26,9 @@ def test_a_stopped_merge_is_an_error_without_an_offered_backup(one: Clone) -> No
         clone.advance(clone.root.name)
     one.git("pull", "--no-rebase", "../other", "main", code=1)
     output = doctor(one)
-    for path in (LEDGER, STATE):
-        assert f"a merge stopped at {path}" in output
-    assert "faber-ledger resolve" in output
+    assert f"git.repository: git has stopped at {LEDGER} and {STATE}\n" in output
+    assert "ledger.sound" not in output
+    assert output.count("faber-ledger resolve") == 1
     assert "--restore" not in output
     before = one.state_path.read_bytes()
     doctor(one)
