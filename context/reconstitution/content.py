@@ -12,6 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from faber_ledger.context.elsewhere import Elsewhere
+from faber_ledger.context.grants import ANSWERS
 from faber_ledger.context.notes import is_gone, note_of, summaries_of, words_of_note
 from faber_ledger.context.packet import describe_break, start_before
 from faber_ledger.context.reconstitution.faber_files import DECISION_TYPES, Compacted, LedgerFacts, words_of_event
@@ -66,6 +67,7 @@ MIN_PART = 300  # units: less of a part says nothing
 LONGEST_LINE, LONGEST_VALUE = 500, 300
 NEWEST_SESSIONS = 5
 DECISION = "decision"  # the kind of a note
+SECONDS_APART = 3600  # of an approval in the state and FABER's event of it, at most
 ASKED = ("", "pending", "requested")  # statuses of an undecided approval, which the position shows
 OF_QUESTION = ("prompt", "request_id", "type", "requested_at", "notification_sent")  # of these the position tells
 
@@ -107,11 +109,12 @@ def _lacking(name: str, sources: Sources) -> str:
     work_id, count = sources["context"]["work_id"], sources["known"]["events"]
     others = [one for one in dict.fromkeys(machines_of(sources["known"]["sessions"])) if one != hostname()]
     machines = "" if sources["context"]["events"] else list_in_line(others)
+    of_tools = f"FABER's tools left no events here{f'; {machines} may have some' if machines else ''}"
     if name == "decisions" and machines:
-        return f"decisions (FABER's own events, if there are any, stayed on {machines})"
+        return f"decisions ({of_tools})"
     if name == "events" and count:
-        log = f"`faber-ledger log {sources['context']['run_id']}` has the ledger's {count}"
-        return f"events of FABER's tools ({log}{f'; others, if any, stayed on {machines}' if machines else ''})"
+        log = f"`faber-ledger log {sources['context']['run_id']}` lists the ledger's {count}"
+        return f"events ({of_tools}; {log})"
     is_known = name == "issue" and work_id is not None and is_name(work_id)
     return f"{name} (no program is mapped, or it failed: run `{FETCH} {work_id}`)" if is_known else name
 
@@ -187,7 +190,8 @@ def _decisions(sources: Sources) -> Iterator[str]:
     lists = [state.get("pending_approvals"), state.get("approvals")]  # one that was given may stay in the former
     for one in [one for some in lists if isinstance(some, list) for one in some if isinstance(one, dict)]:
         status = text_of_value(one.get("status") or one.get("decision"))
-        if (is_given := progress.is_granted(one)) or status not in ASKED:
+        is_given = progress.is_granted(one)
+        if (is_given or status not in ASKED) and not any([_is_of_approval(event, one) for event in events]):
             label = f"approval, {'given' if is_given else status}"
             timed.append(_answered(one, label, progress.words_of_approval(one)))
     if answer := progress.answer_of(state):
@@ -199,9 +203,24 @@ def _decisions(sources: Sources) -> Iterator[str]:
     yield from dict.fromkeys(_by_time(timed))  # the state may have one approval in two lists
 
 
+def _is_of_approval(event: dict[str, Any], approval: dict[str, Any]) -> bool:
+    """Return whether one of FABER's events tells an approval that the state has: its answer, phase, person and time."""
+    kind = ANSWERS[0] if progress.is_granted(approval) else ANSWERS[1]
+    is_same = (event["type"], event.get("phase")) == (kind, approval.get("phase"))
+    metadata = event.get("metadata")
+    people = [event.get("user"), *(metadata.values() if isinstance(metadata, dict) else ())]
+    times = [seconds_of(event.get("timestamp")), seconds_of(_newest_time(approval))]
+    is_apart = None not in times and abs((times[0] or 0) - (times[1] or 0)) > SECONDS_APART
+    return is_same and not is_apart and approval.get("approved_by") in people
+
+
+def _newest_time(one: dict[str, Any]) -> Any:
+    return max([value for name, value in one.items() if name.endswith("at") and seconds_of(value)], default=None)
+
+
 def _answered(one: dict[str, Any], label: str, text: str) -> tuple[object, str]:
     """Return an answer of the state's with its newest time."""
-    at = max([value for name, value in one.items() if name.endswith("at") and seconds_of(value)], default=None)
+    at = _newest_time(one)
     return at, _block(f"[{text_or_na(at)}] {label}:", text)
 
 

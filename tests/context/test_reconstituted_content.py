@@ -214,15 +214,16 @@ def test_events_that_are_elsewhere_are_said_to_be_there(project: Project, tmp_pa
     project.deliver("SessionStart.startup.print")
     assert "No events found" not in project.faber("reconstitute").stdout
     (said,) = only(project, "events")
-    assert said.startswith(f"There is nothing for: events of FABER's tools (`faber-ledger log {project.run_id}` has")
+    log = f"`faber-ledger log {project.run_id}` lists the ledger's {len(project.events) - 1}"  # before this one
+    assert said == f"There is nothing for: events (FABER's tools left no events here; {log})"
     project.write(".gitignore", "events/\n")
     put_event(project, 1, "decision_point", message="One table")
     assert "nothing for" not in project.said("reconstitute", "--only", "decisions", "--only", "events")
     project.commit()
     colleague = project.clone(tmp_path / "clone", "desktop")
-    nothing = "There is nothing for: decisions (FABER's own events, if there are any, stayed on dev-machine-1)\n"
-    assert colleague.said("reconstitute", "--only", "decisions") == nothing
-    assert "ledger's 10; others, if any, stayed on dev-machine-1)" in only(colleague, "events")[0]
+    nothing = "FABER's tools left no events here; dev-machine-1 may have some"
+    assert colleague.said("reconstitute", "--only", "decisions") == f"There is nothing for: decisions ({nothing})\n"
+    assert f"events ({nothing}; `faber-ledger log" in only(colleague, "events")[0]
 
 
 def test_a_wrong_part_lists_the_parts(project: Project) -> None:
@@ -412,5 +413,12 @@ def test_who_approved_and_what_was_answered_are_among_the_decisions(project: Pro
     for given in ([], [approval]):
         project.change_state(approvals=given, pending_approvals=[approval])
         assert len([line for line in only(project, "decisions") if "release (by maria)" in line]) == 1
+    put_event(project, 7, "approval_granted", phase="release", user="maria", timestamp="2026-01-07T10:00:04Z")
+    assert [line for line in only(project, "decisions") if "maria" in line] == [
+        "- [2026-01-07T10:00:04Z] approval_granted at release: by maria"
+    ]
+    for other in ({"approved_by": "otto"}, {"phase": "build"}, {"approved_at": "2026-01-08T10:00:00Z"}):
+        project.change_state(approvals=[{**approval, **other}], pending_approvals=[])
+        assert len([line for line in only(project, "decisions") if "approv" in line]) == 2, other
     project.change_state(feedback_request={**asked, "response": "yes, it lied", "answered_by": "otto"})
     assert [line for line in only(project, "decisions") if "yes, it lied" in line and "otto" in line]
