@@ -139,19 +139,23 @@ def _tokens_of(usage: Usage) -> dict[str, int]:
 def state_at(run: Run, moment: Moment) -> tuple[dict[str, Any], Iterable[str]]:
     """Return the state at a moment, as data and as lines for people."""
     projector, agents, usage = fold.Projector(fold.empty()), Agents(), Usage()
-    count, last, phase, step = 0, None, None, None
+    newest: dict[str, Recorded] = {}  # of each clone
+    count, phase, step = 0, None, None
     with read_log(run) as log, progress(run, "replaying") as advance:
         for recorded in filter(moment.has, track_progress(log.stream(), advance)):
             projector.apply(recorded)
             agents.note(recorded)
             usage.note(recorded)
-            count, last = count + 1, recorded
-            event: dict[str, Any] = dict(recorded["event"])
-            phase, step = (event["phase"], event.get("step")) if "phase" in event else (phase, step)
+            count, newest[recorded["writer"]] = count + 1, recorded
+            phase, step = _place_after(recorded, (phase, step))
         session = fold.current_session(projector.blocks)
-        # The blocks have the context of the session that started last, which may be another one, on another machine.
-        of_session = (one for one in log.stream() if one["event"].get("session_id") in (None, session))
-        own = fold.fold(filter(moment.has, of_session)) if session is not None else projector.blocks
+        own = projector if session is None else fold.Projector(fold.empty())
+        # What came last, phase and context, may be another session's, on another machine.
+        for recorded in filter(moment.has, log.stream()) if session is not None else ():
+            if recorded["event"].get("session_id") in (None, session):
+                own.apply(recorded)
+                phase, step = _place_after(recorded, (phase, step))
+    last = max(newest.values(), key=lambda one: (one["at"], one["seq"]), default=None)
     phase, step = [value if isinstance(value, str) else None for value in (phase, step)]
     time = utc_text(moment.seconds) if moment.seconds is not None else None
     data = {
@@ -174,7 +178,13 @@ def state_at(run: Run, moment: Moment) -> tuple[dict[str, Any], Iterable[str]]:
     lines.append(f"phase:    {phase or 'unknown'}{f', step {step}' if step else ''}")
     sessions = [*session_table(summarize_sessions(projector.blocks, agents), _tokens_of(usage))]
     lines.append(f"session:  {session or 'none is open'}")
-    return data, [*lines, *_context_lines(own), *(["", *sessions] if sessions else [])]
+    return data, [*lines, *_context_lines(own.blocks), *(["", *sessions] if sessions else [])]
+
+
+def _place_after(recorded: Recorded, before: tuple[Any, Any]) -> tuple[Any, Any]:
+    """Return the phase and step that an event names, else those before."""
+    event: dict[str, Any] = dict(recorded["event"])
+    return (event["phase"], event.get("step")) if "phase" in event else before
 
 
 def _context_lines(blocks: Blocks) -> Iterator[str]:

@@ -14,6 +14,7 @@ from support.project import Project
 from support.sample_log import FIRST, RUN, SECOND, START, history, write_run
 from support.sizes import few
 
+from faber_ledger.context.notes import note_recorded
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import write_union
 from faber_ledger.projections.fold import fold
@@ -134,6 +135,18 @@ def test_a_seq_that_clones_share_means_all_of_its_events(united: Project) -> Non
     assert len(shared) == 2
     assert done.stdout.startswith("after 13 events")
     assert united.faber("replay", "--at", shared[0]).stdout.startswith("after 12 events")
+
+
+def test_the_phase_is_that_of_the_session_that_is_shown(sample: Project) -> None:
+    """What comes last in the log may be another session's, on another machine, and older."""
+    for session, phase, writer, late in ((SECOND, "build", "laptop", 3600), (FIRST, "frame", "desktop", 0)):
+        note = note_recorded("x", "note", session, {"phase": phase, "step": None, "phases_completed": []})
+        with Log.open(str(sample.ledger_path)) as log:
+            log.append([{"event": note}], at=START + 200 + late, writer=writer)
+            log.commit()
+    data = replay_data(sample, "--at", "13")
+    assert data["blocks"]["sessions"]["current_session_id"] == SECOND
+    assert (data["phase"], data["at"]["events"], data["at"]["last_event"]["seq"]) == ("build", 13, 12)
 
 
 # Where it goes
