@@ -90,13 +90,18 @@ def _content(run: Run, data: dict[str, Any]) -> str:
     found = find_content(run.root, load["source"], load["sha256"])
     if found is not None:
         return found
-    writer = load.get("writer") or recorded.get("writer")
-    if writer != writer_of(run.root):
+    writer, own = load.get("writer") or recorded.get("writer"), writer_of(run.root)
+    if writer != own:
         with read_log(run) as log:
             machine = log.machine_of(writer) or "another machine"
+        for one in [one for one in reversed(data.get("loads", ())) if one["writer"] == own]:
+            if (found := find_content(run.root, one["source"], one["sha256"])) is not None:
+                newest = f"the newest load, at {load['at']} on {machine}, is another clone's"
+                warn(f"note: {newest}: this is what was loaded here at {one['at']}")
+                return found
         raise NotFound(
             f"the load was recorded on {machine}, in another clone, and only that clone can find its content",
-            hint="run it there, or with the event of a load of this clone",
+            hint="run it there",
         )
     raise NotFound(
         f"the content with the digest {load['sha256']} is neither in {json.dumps(load['source'])} as it is now nor"

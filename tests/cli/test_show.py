@@ -154,6 +154,17 @@ def test_the_content_of_another_clones_load_is_said_to_be_there(project: Project
     error = refused(other, "orchestration-protocol", "--content")
     assert f"the load was recorded on {project.hostname}, in another clone" in error
     assert "git log" not in error  # which has no version where git ignores the file
+    assert other.faber("session-load", "--force").returncode == 0
+    other.commit()
+    project.git("pull", "--quiet", str(other.root))
+    done = project.faber("show", "orchestration-protocol", "--content")
+    own = [
+        one
+        for one in shown(project, "orchestration-protocol")["loads"]
+        if one["writer"] == project.recorded[0]["writer"]
+    ]
+    assert done.stdout == "# Third\n"
+    assert f"on desktop, is another clone's: this is what was loaded here at {own[-1]['at']}\n" in done.stderr
 
 
 def test_an_event_names_the_machine_of_its_clone(project: Project) -> None:
