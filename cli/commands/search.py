@@ -65,7 +65,7 @@ def search(
         raise click.UsageError("--local, --run-id and --work-id ask no server: leave out --url and --project")
     if is_local or (url is None and project is None and not names_server()):
         groups, has_more = _search_here(query, limit, run, work_id)
-        if run is None and consent_of(find_root(os.getcwd())) is not None:
+        if not groups and run is None and consent_of(find_root(os.getcwd())) is not None:
             warn("only this clone's runs were searched; `faber-ledger run list --remote` lists those at the remote")
     else:
         groups, has_more, names = _search_server(query, limit, url, project)

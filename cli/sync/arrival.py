@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from faber_ledger.cli.sync.ref_intake import absorb_commit
 from faber_ledger.cli.sync.refs import Remote, decoded_name, read, ref_name
 from faber_ledger.cli.sync.versions import DESCRIBED, FOLDER, RUN, Warn, fields_of, place_of
+from faber_ledger.cli.ui.attention import REJECTED
 from faber_ledger.cli.ui.server import names_server
 from faber_ledger.context.branch import has_files
 from faber_ledger.ledger.command_errors import AmbiguousRun, GitFailed, ServerUnavailable
@@ -41,7 +42,7 @@ class RemoteRun(NamedTuple):
 
     def state(self) -> dict[str, Any]:
         """Return what the commit says of the run's state, in the members of a state that say so."""
-        approvals: list[dict[str, Any]] = [{}] if self.waits_for == "approval" else []
+        approvals = {"approval": [{}], REJECTED: [{"status": "rejected"}]}.get(self.waits_for, [])
         request = {"prompt": self.waits_for.removeprefix("feedback")}
         return {"status": self.status, "pending_approvals": approvals, "feedback_request": request}
 

@@ -37,6 +37,7 @@ WORKING_SECONDS = 300.0  # since a client changed its transcript
 SECONDS = {"m": 60, "h": 3600, "d": 86400}
 ORDER = ("waiting", "failed", "stale", "open", None, "done")  # of states, by who needs somebody
 COLUMNS = ("run", "work item", "who", "agent", "phase", "branch", "PR", "age", "state")
+REJECTED = "approval rejected"  # what a run waits for that somebody has to decide anew
 DEFAULT_TARGET = "Work item {}"  # of a run whose user names none
 NUMBER = re.compile(r"(\d{1,9})/?$")  # of a pull request, at the end of its URL
 
@@ -112,8 +113,8 @@ def decide_state(
 
 def what_it_waits_for(state: dict[str, Any]) -> str | None:
     """Return what somebody has to give before a run goes on, by its state: an approval, an answer, or feedback."""
-    if pending_approvals(state):
-        return "approval"
+    if asked := pending_approvals(state):
+        return REJECTED if "rejected" in (asked[0].get("status"), asked[0].get("decision")) else "approval"
     if not awaits_feedback(state):
         return None
     return "question" if text_of(state.get("feedback_request"), "prompt") else "feedback"

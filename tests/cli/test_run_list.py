@@ -124,6 +124,7 @@ STATES: list[tuple[str, dict[str, Any], str]] = [
     ("a1", {"status": "awaiting_feedback", **QUESTION}, "waiting: question"),
     ("a2", {"status": "awaiting_feedback"}, "waiting: feedback"),
     ("a3", {"status": "in_progress", **APPROVAL}, "waiting: approval"),
+    ("a4", {"status": "in_progress", "approvals": [{"decision": "rejected"}]}, "waiting: approval rejected"),
     ("b1", {"status": "failed", **APPROVAL}, "failed"),
     ("c1", {"status": "paused", "updated_at": ANCIENT}, "stale"),
     ("d1", {"status": "pending", "updated_at": SOON}, "open"),  # a time that has not come says nothing
@@ -166,8 +167,8 @@ def test_the_state_of_each_run_is_known_and_its_order_by_need(many: Project) -> 
 @pytest.mark.parametrize(
     ("options", "found"),
     [
-        (["--waiting"], ["a1", "a2", "a3"]),
-        (["--failed", "--waiting"], ["a1", "a2", "a3", "b1"]),
+        (["--waiting"], ["a1", "a2", "a3", "a4"]),
+        (["--failed", "--waiting"], ["a1", "a2", "a3", "a4", "b1"]),
         (["--stale"], ["c1"]),
         (["--stale", "9999d"], []),
         (["--stale", "2h", "--since", "2026-01-05T09:00:01Z"], []),
