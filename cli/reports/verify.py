@@ -25,7 +25,8 @@ from faber_ledger.ledger.redaction import effective_redactions
 from faber_ledger.ledger.union import rows_of
 from faber_ledger.ledger.verify import LogProblem, find_problems
 from faber_ledger.projections.difference import find_difference
-from faber_ledger.projections.fold import blocks_of
+from faber_ledger.projections.fold import blocks_of, fold
+from faber_ledger.recording.adoption import list_unknown
 from faber_ledger.runs import seen
 from faber_ledger.runs.absorb import rows_waiting
 from faber_ledger.runs.clone import writer_of
@@ -149,7 +150,18 @@ def _published_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
             yield LogProblem(ProjectionDiffers.code, None, what, problem.hint)
         return
     if difference is not None:
-        yield _differs(run, difference, is_empty=not names, is_damaged=is_damaged)
+        finding = _differs(run, difference, is_empty=not names, is_damaged=is_damaged)
+        if carries_refs(run.root) and not is_damaged and _lacks_sessions(run, state):
+            finding = finding._replace(
+                hint="run `faber-ledger sync`, which fetches the events of sessions that were sent"
+            )
+        yield finding
+
+
+def _lacks_sessions(run: Run, state: dict[str, Any]) -> bool:
+    """Return whether a state has sessions that the log does not know, as after a pull."""
+    with read_log(run) as log:
+        return bool(list_unknown(fold(log.stream()), blocks_of(state)))
 
 
 def _differs(run: Run, found: Difference, *, is_empty: bool, is_damaged: bool) -> LogProblem:
