@@ -221,7 +221,7 @@ def _lines_that_stop(
     pending = progress.pending_approvals(state)
     is_gated = any([one["is_gated"] for one in steps if one["phase"] == phase])
     if pending:
-        label = REJECTED if "rejected" in (pending[-1].get("status"), pending[-1].get("decision")) else APPROVAL
+        label = REJECTED if progress.is_rejected(pending[-1]) else APPROVAL
         lines.append(Line(label, progress.words_of_approval(pending[-1]), rank=ORDER, most=MAX_ERROR))
     elif point and is_gated and not progress.is_approved(state, phase):
         from faber_ledger.context.grants import describe_grant  # most starts need no approval

@@ -352,6 +352,7 @@ class Start(Hook):
 
         run, warnings, here = self.run, self._warnings, self._arrival["checkout"] if self._arrival is not None else None
         branch, status = progress.branch_name(state) or self._own_branch, state.get("status")
+        pending = progress.pending_approvals(state)
         failures = progress.count_errors(state, progress.place_of(progress.resume_point(state)))
         is_wrong = here is not None and isinstance(branch, str) and branch != here["branch"]
         is_away = may_be_merged = False
@@ -374,7 +375,8 @@ class Start(Hook):
             "newer elsewhere": self._elsewhere is not None and self._elsewhere.is_newer_there,
             "bad active file": self._active is not None and self._active.problem,
             "question waits": status == "awaiting_feedback" and not progress.answer_of(state),
-            "approval waits": progress.pending_approvals(state),
+            "approval refused": pending and progress.is_rejected(pending[-1]),
+            "approval waits": pending,
             "failed too often": failures >= progress.MOST_FAILURES,
             "the run failed": status == "failed",
             "artifact missing": self._lacks_artifact,

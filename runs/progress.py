@@ -301,6 +301,11 @@ def _time_of(approval: dict[str, Any]) -> float:
     return max([seconds_of(approval[name]) or 0 for name in approval if name.endswith(TIMES)], default=0)
 
 
+def is_rejected(approval: dict[str, Any]) -> bool:
+    """Return whether somebody said no to an approval."""
+    return "rejected" in (approval.get("status"), approval.get("decision"))
+
+
 def is_granted(approval: dict[str, Any]) -> bool:
     """Return whether an approval was given: one that was granted may stay in the list of those that wait."""
     said = approval.get("status") or approval.get("decision")

@@ -18,6 +18,7 @@ from faber_ledger.runs.progress import (
     STATUSES,
     awaits_feedback,
     branch_name,
+    is_rejected,
     newest_errors,
     pending_approvals,
     phases_completed,
@@ -114,7 +115,7 @@ def decide_state(
 def what_it_waits_for(state: dict[str, Any]) -> str | None:
     """Return what somebody has to give before a run goes on, by its state: an approval, an answer, or feedback."""
     if asked := pending_approvals(state):
-        return REJECTED if "rejected" in (asked[0].get("status"), asked[0].get("decision")) else "approval"
+        return REJECTED if is_rejected(asked[-1]) else "approval"
     if not awaits_feedback(state):
         return None
     return "question" if text_of(state.get("feedback_request"), "prompt") else "feedback"

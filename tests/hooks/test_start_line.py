@@ -120,7 +120,7 @@ def test_the_most_urgent_thing_is_said_alone(project: Project) -> None:
         ),
         (
             {"approvals": [{"phase": "build", "status": "rejected", "approved_by": "mia", "reason": "too slow"}]},
-            "approval waits",
+            "approval refused",
             "Approval rejected (do not go on: ask the user): build: too slow (by mia)",
         ),
         (
