@@ -22,11 +22,12 @@ from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.recording.secrets.mask import mask_text
 from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.clone import lock_run
-from faber_ledger.runs.copies import head_copy, runs_in_other_work_trees
+from faber_ledger.runs.copies import head_copy
 from faber_ledger.runs.kept_summaries import summary_paths
+from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import open_run_log
 from faber_ledger.runs.old_copies import remove_old_copies
-from faber_ledger.runs.run import HOOK_LOG
+from faber_ledger.runs.run import HOOK_LOG, other_roots
 from faber_ledger.runs.set_aside import LARGEST, forget_event, list_set_aside, read_or_empty, rows_set_aside
 from faber_ledger.runs.state_file import state_copy_path
 
@@ -83,8 +84,9 @@ def plan_redaction(log: Log, name: str, reason: str | None, writer: str) -> Reda
 
 
 def runs_in_work_trees(run: Run) -> list[Run]:
-    """Return the run in this work tree and in the clone's other work trees that have it."""
-    return [run, *runs_in_other_work_trees(run)]
+    """Return the run in this work tree and in the clone's other ones that have its folder, as with a backup alone."""
+    there = [find_run(root, run.run_id) for root in other_roots(run.root)]
+    return [run, *[one for one in there if one.has_files()]]
 
 
 def redact_event(

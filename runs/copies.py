@@ -114,9 +114,9 @@ def _name_in_head(run: Run, path: str = "") -> str | None:
 
 
 def runs_in_other_work_trees(run: Run) -> list[Run]:
-    """Return the run in each of the clone's other work trees that has its folder."""
+    """Return the run in each of the clone's other work trees that has its state or ledger."""
     found = [find_run(root, run.run_id) for root in other_roots(run.root)]
-    return [one for one in found if one.has_files()]
+    return [one for one in found if one.is_recorded()]
 
 
 def _ask_head(run: Run, arguments: list[str], path: str = "") -> GitQuery:

@@ -187,8 +187,7 @@ def check_is_new(root: str, run_id: str, *, everywhere: bool) -> None:
 
 def places_of(run: Run) -> list[str]:
     """Return the folders of a run in all worktrees, which share its log; if none, the refs that have it."""
-    runs = (run, *runs_in_other_work_trees(run))
-    there = [one.directory for one in runs if any([os.path.lexists(path) for path in one.required_paths])]
+    there = [one.directory for one in (run, *runs_in_other_work_trees(run)) if one.is_recorded()]
     return [os.path.realpath(folder) for folder in there] or _refs(run)
 
 

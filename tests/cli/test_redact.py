@@ -202,6 +202,16 @@ def test_linked_worktrees_lose_it_too(project: Project, tmp_path: Path) -> None:
     project.said("verify", project.run_id)
 
 
+def test_a_linked_worktree_with_a_backup_alone_loses_it_too(project: Project, tmp_path: Path) -> None:
+    project.git("worktree", "add", "--quiet", str(tmp_path / "w"))
+    project.git("-C", str(tmp_path / "w"), "rm", "-rq", ".fractary/runs")
+    backup = tmp_path / "w" / project.run.relative_to(project.root) / "state.json.backup"
+    backup.parent.mkdir(parents=True)
+    backup.write_text(SECRET)
+    project.redact(note_id(project))
+    assert files_with(tmp_path / "w", SECRET) == []
+
+
 # Git, other clones
 
 

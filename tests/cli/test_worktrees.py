@@ -275,6 +275,33 @@ def test_the_list_says_run_branch_phase_session_and_last_event(project: Project)
     assert "../project-issue-259" in project.faber("worktree", "list").stdout
 
 
+def test_a_run_whose_files_are_on_its_branch_is_no_problem(project: Project) -> None:
+    project.git("switch", "--quiet", "--create", "feature/258", "HEAD")
+    Project(project.root, project.run_id).change_state(branch="feature/258")
+    project.commit("the run's branch")
+    project.said("status")  # which keeps the state
+    project.git("switch", "--quiet", "--create", "bare", "HEAD")
+    project.git("rm", "-rq", ".fractary/runs")
+    project.commit("no run")
+    row = list_worktrees(project)["project"]
+    assert (row["run_id"], row["phase"], row["problem"]) == (project.run_id, "frame", None)
+    project.git("branch", "--quiet", "-m", "feature/258", "feature/other")
+    said = f"this work tree does not have the files of {project.run_id}: `faber-ledger run resume {project.run_id}`"
+    assert list_worktrees(project)["project"]["problem"] == f"{said} brings them here"
+
+
+def test_a_folder_without_state_and_ledger_is_not_where_the_files_are(project: Project) -> None:
+    project.git("switch", "--quiet", "--create", "feature/258")
+    project.git("worktree", "add", "--quiet", "../other")
+    other = Project(project.root.parent / "other")
+    other.git("rm", "-rq", ".fractary/runs")
+    other.commit("no run")
+    assert f"~ {project.run_id} has no files in this work tree: they are in ../project\n" in other.said("run", "list")
+    project.git("merge", "--quiet", "other")
+    (project.run / "events").mkdir(parents=True, exist_ok=True)
+    assert "they are in ../project" not in other.said("run", "list")
+
+
 def test_a_worktree_with_untracked_settings_says_it_has_no_hooks(project: Project) -> None:
     project.git("rm", "--quiet", "-r", "--cached", ".claude")
     project.git("commit", "--quiet", "-m", "Untracked")
