@@ -29,9 +29,8 @@ MOST_NAMED = 3  # leftover backups
 def check_active(patient: Patient) -> Iterator[Finding]:
     """Look for an active file that names nothing usable, and for an active run on which nothing is recorded."""
     active, at_work = patient.active_run, [run for run in patient.runs if patient.is_run_active(run)]
-    is_active = f"{active.run_id} is active: {active.why}"
     if active.problem:
-        outcome = is_active if active.run_id is not None else "hooks record nothing"
+        outcome = f"{active.run_id} is active: {active.why}" if active.run_id is not None else "hooks record nothing"
         is_folder = any([os.path.isdir(os.path.join(patient.root, *name.split("/"))) for name in ACTIVE_FILES])
         first = f"{MOVE_FOLDER}, then " if is_folder else ""
         yield Finding("error", f"{active.problem}; {outcome}", first + _hint_to_name(patient, at_work))
@@ -40,9 +39,6 @@ def check_active(patient: Patient) -> Iterator[Finding]:
         what += f", and {len(at_work) - 1} more" if at_work[1:] else ""
         resume = f"run `faber-ledger run resume {at_work[0].run_id}`"
         yield Finding("note", what, f"{resume} if hooks should record on it")
-    if active.named_too is not None:
-        what = f"the active file names {active.named_too}: {is_active}"
-        yield Finding("note", what, f"run `faber-ledger run resume {active.named_too}` to make that one active")
     if active.run_id is None:
         return
     run = run_here(patient.root, active.run_id)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from support.clones import LEDGER, STATE, Clone
 from support.command import COMMAND
+from support.project import Project
 
 
 @pytest.fixture
@@ -33,3 +34,23 @@ def test_a_stopped_merge_is_an_error_without_an_offered_backup(one: Clone) -> No
     before = one.state_path.read_bytes()
     doctor(one)
     assert one.state_path.read_bytes() == before
+
+
+def test_a_run_that_its_branch_made_active_is_no_finding(tmp_path: Path) -> None:
+    project = Project(tmp_path / "project")
+    project.root.mkdir()
+    project.git("init", "--quiet", "--initial-branch=main")
+    project.said("init", "--git-only")  # by which git ignores the active file
+    project.commit("begin")
+    first = begin_on_branch(project, "1")
+    second = begin_on_branch(project, "2")
+    project.git("switch", "--quiet", "feature/1")
+    assert project.said("status").startswith(f"Run: {first}\n")
+    assert second not in project.said("doctor", code=23)
+
+
+def begin_on_branch(project: Project, work_id: str) -> str:
+    project.git("switch", "--quiet", "--create", f"feature/{work_id}")
+    run_id = project.start_run(work_id)
+    project.commit(f"start {work_id}")
+    return run_id
