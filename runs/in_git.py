@@ -13,11 +13,9 @@ from faber_ledger.ledger.encoding import without_surrogates
 from faber_ledger.runs.copies import is_in_head, is_newer_in
 from faber_ledger.runs.git import branch_of, default_branch, is_safe
 from faber_ledger.runs.git_query import GitQuery, time_limit
-from faber_ledger.runs.layouts import run_at
-from faber_ledger.runs.run import LAYOUTS, Run
+from faber_ledger.runs.run import Run
 
 SECONDS = 2.0  # for all that git is asked about a work tree
-MOST_BRANCHES = 20  # the newest, where another branch than the one that is checked out may have the run
 REMOTE_BRANCHES = "refs/remotes/"
 
 
@@ -78,17 +76,6 @@ class GitSurvey:
         if self.is_gone:
             return f"git switch {name} && git pull" if is_safe(name) else "git pull"
         return f"git pull {remote} {name}" if branch != self.upstream and is_safe(name) else "git pull"
-
-    def find_branch_with_runs(self) -> Branch | None:
-        """Return the branch with runs that `git pull` would bring, else the newest remote-tracking branch with runs."""
-        newest = ("--sort=-committerdate", f"--count={MOST_BRANCHES}", REMOTE_BRANCHES)
-        others = [_branch(ref, commit) for ref, commit, _ in self._list_branches(*newest) if not ref.endswith("/HEAD")]
-        folders = sorted({folder for folder, _ in LAYOUTS})
-        for one in [*self.pulled, *others]:
-            printed = self._ask("ls-tree", "-r", "-z", "--name-only", one.commit, "--", *folders).answer_bytes() or b""
-            if any([run_at(self.root, os.fsdecode(path)) for path in printed.split(b"\0")]):
-                return one
-        return None
 
     def find_missing(self, run: Run) -> Missing | None:
         """Return what of a run's files git lacks; None if git ignores them or does not answer, or they are not here."""

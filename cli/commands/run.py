@@ -13,7 +13,7 @@ from faber_ledger.cli.reports.usage import week_lines
 from faber_ledger.cli.sync.arrival import list_remote_runs, required_remote
 from faber_ledger.cli.sync.purge import forget_at_remote
 from faber_ledger.cli.ui.attention import Filters, attention_table, describe, filter_options, list_by_need
-from faber_ledger.cli.ui.git_words import no_runs_text
+from faber_ledger.cli.ui.git_words import no_runs_text, runs_elsewhere, ways_to_runs
 from faber_ledger.cli.ui.output import json_option, show, warn, warn_of
 from faber_ledger.cli.ui.progress import waiting_for
 from faber_ledger.cli.ui.which_run import check_in_tree, choose_run, match_run, run_argument
@@ -33,9 +33,12 @@ from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.kept_summaries import summary_paths
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import has_log
+from faber_ledger.runs.of_work import is_of_work
 from faber_ledger.runs.progress import FINISHED, phase_statuses
 from faber_ledger.runs.projecting import is_committed
 from faber_ledger.runs.run import Run, find_root, inbox_path
+
+MOST_ELSEWHERE = 20  # runs of other branches in a list
 
 
 @click.group()
@@ -57,9 +60,9 @@ def run_list(limit: int | None, at_remote: bool, as_json: bool, **wanted: Any) -
     """List the runs that this clone has, those that need somebody first; the active one is marked with `*`.
 
     A run waits (for an approval, an answer, or feedback), has failed, is stale, open or done; an open session of this
-    clone is working or idle while its client lives. `age` is the time since the run was heard of. `~` marks a run whose
-    files this work tree does not have. With --mine the last lines sum up by week what this clone's own sessions
-    cost, also on runs that went on elsewhere, and how long they were at work.
+    clone is working or idle while its client lives. `age` is the time since the run was heard of. `~` marks a run whose files this work tree does not have; where it has no
+    unfinished run, those of other branches, as last fetched, are named. With --mine the last lines sum up by week what
+    this clone's own sessions cost, also on runs that went on elsewhere, and how long they were at work.
 
     \b
     Example: faber-ledger run list --status in_progress --limit 10
@@ -74,10 +77,11 @@ def run_list(limit: int | None, at_remote: bool, as_json: bool, **wanted: Any) -
         return facts
 
     rows = list_by_need(_list_at_remote(root, filters) if at_remote else list_runs(root, filters, read))
+    ways = [] if at_remote else _ways_elsewhere(rows, filters, root)
     left_out = len(rows[limit:]) if limit is not None else 0
     rows = rows[:limit]
     remote = attention_table(rows) if rows else ["no run matches at the remote"]
-    lines = [*(remote if at_remote else _table(rows, is_filtered=filters != Filters()))]
+    lines = [*(remote if at_remote else _table(rows, filters) if rows or not ways else ())]
     if filters.mine:
         lines += week_lines(own)
     if left_out:
@@ -85,6 +89,7 @@ def run_list(limit: int | None, at_remote: bool, as_json: bool, **wanted: Any) -
     if not at_remote:
         missing = [row for row in rows if not (row["in_work_tree"] or row["active"] or row["status"] in FINISHED)]
         lines += _lines_about_files({row["run_id"]: row["branch"] for row in missing}, root)
+    lines += ["unfinished runs on other branches:", *[f"  {way}" for way in ways]] if ways else []
     show(rows, lines, as_json=as_json)
 
 
@@ -92,6 +97,17 @@ def _lines_about_files(branches: dict[str, str | None], root: str) -> Iterator[s
     """Yield where the files are of runs that this work tree lacks, by their branches, and how they come here."""
     for run_id, branch in branches.items():
         yield f"~ {run_id} has no files in this work tree: {where_files_are(find_run(root, run_id), branch)}"
+
+
+def _ways_elsewhere(rows: list[dict[str, Any]], filters: Filters, root: str) -> list[str]:
+    """Return where unfinished runs of other branches are, if the work tree has none; only --work-id filters them."""
+    work_id, at_work = filters.work_id, [row for row in rows if row["status"] not in FINISHED]
+    if filters != Filters(work_id=work_id) or any([row["in_work_tree"] for row in at_work]):
+        return []
+    found = [one for one in runs_elsewhere(root) if not one.is_finished]
+    found = [one for one in found if work_id is None or is_of_work(one.state, work_id)]
+    more = [f"and {len(found) - MOST_ELSEWHERE} more"] if found[MOST_ELSEWHERE:] else []
+    return [*ways_to_runs(root, found[:MOST_ELSEWHERE]), *more]
 
 
 def _list_at_remote(root: str, filters: Filters) -> list[dict[str, Any]]:
@@ -111,9 +127,12 @@ def _list_at_remote(root: str, filters: Filters) -> list[dict[str, Any]]:
     return [row for row in rows if filters.fit(row)]
 
 
-def _table(rows: list[dict[str, Any]], *, is_filtered: bool) -> Iterator[str]:
+def _table(rows: list[dict[str, Any]], filters: Filters) -> Iterator[str]:
+    if not rows and filters == Filters():
+        yield no_runs_text(find_root(os.getcwd()))
+        return
     if not rows:
-        yield "no run matches" if is_filtered else no_runs_text(find_root(os.getcwd()))
+        yield "no run matches"
         return
     yield from attention_table(rows, lambda row: "* " if row["active"] else "  " if row["in_work_tree"] else "~ ")
     for row in rows:

@@ -12,7 +12,7 @@ from faber_ledger.cli.reports.run_list import check_is_new, find_here, is_lackin
 from faber_ledger.cli.sync.agreement import describe_sending, find_work_at_remote, newest_of_work
 from faber_ledger.cli.sync.arrival import bring_run_from_refs
 from faber_ledger.cli.ui.attention import DEFAULT_TARGET
-from faber_ledger.cli.ui.git_words import hint_to_ask
+from faber_ledger.cli.ui.git_words import hint_to_ask, runs_elsewhere, ways_to_runs
 from faber_ledger.cli.ui.output import documents_codes, json_option, say, show, tell, warn
 from faber_ledger.cli.ui.server import names_server, server_options
 from faber_ledger.cli.ui.which_run import complete_runs, hint_to_list, match_run, named_run, work_id_option
@@ -40,11 +40,11 @@ from faber_ledger.recording.sessions import client_of
 from faber_ledger.recording.start import RunPlan, activate_run, lock_takeover, start_run
 from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.active import active_run
-from faber_ledger.runs.carry import sender_of
+from faber_ledger.runs.carry import Consent, sender_of
 from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.git import branch_of, default_branch, work_tree_of
 from faber_ledger.runs.kept import run_here
-from faber_ledger.runs.of_work import describe_other_runs
+from faber_ledger.runs.of_work import describe_other_runs, is_of_work
 from faber_ledger.runs.progress import FINISHED, branch_name, resume_point
 from faber_ledger.runs.projecting import find_restorable, restore_gone, restore_ignored
 from faber_ledger.runs.publish import carries_refs
@@ -259,10 +259,18 @@ def _start_lines(started: Run, plan: RunPlan) -> list[str]:
         f"  State: {started.shown(started.state_path)}",
         f"  Ledger: {by_ref if carries_refs(started.root) else started.shown(started.ledger_path)}",
         *[f"  {sentence}" for sentence in describe_other_runs(started, dict(plan))],
+        *[f"  An unfinished run of this work item is {way}" for way in _ways_to_others(started.root, plan)],
     ]
     if not os.path.exists(os.path.join(started.root, ".fractary", ".gitignore")):
         lines.append("Run `faber-ledger init` for the client's hooks, and to keep backups and logs out of git.")
     return lines
+
+
+def _ways_to_others(root: str, plan: RunPlan) -> list[str]:
+    """Return where unfinished runs of the work item are that only other branches have."""
+    work_id = plan["work_id"]
+    found = [one for one in runs_elsewhere(root) if not one.is_finished] if work_id else []
+    return ways_to_runs(root, [one for one in found if is_of_work(one.state, work_id or "")])
 
 
 def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> None:
@@ -325,7 +333,8 @@ def _add_where_else(error: RunNotFound, root: str) -> None:
     """Add to an error where else the run may be, once the remote was asked."""
     if sender_of(root) is not None and "run resume" in (error.hint or ""):
         error.hint = hint_to_list(root)
-    elsewhere = hint_to_ask(root) if carries_refs(root) else "" if names_server() else NO_SERVER
+    is_joined = bool(Consent(root).server) and not names_server()
+    elsewhere = hint_to_ask(root) if carries_refs(root) else NO_SERVER if is_joined else ""
     error.hint += f"; {elsewhere}" if elsewhere and elsewhere not in error.hint else ""
 
 

@@ -1,17 +1,20 @@
 """What of a run is not in git yet, in words: one line, and the commands that bring it in."""
 
+import os
 from typing import Any
 
 from faber_ledger.cli.ui.texts import START_ONE
-from faber_ledger.files.text import quote_word
+from faber_ledger.files.text import one_line, quote_word
 from faber_ledger.runs.carry import sender_of
 from faber_ledger.runs.git import is_safe, work_tree_of
-from faber_ledger.runs.in_git import GitSurvey, Missing
-from faber_ledger.runs.kept import kept_run_ids
-from faber_ledger.runs.layouts import run_ids
+from faber_ledger.runs.in_git import REMOTE_BRANCHES, GitSurvey, Missing
+from faber_ledger.runs.on_branches import RunOnBranch, root_with_branch, runs_on_branches
+from faber_ledger.runs.progress import text_of_value
 from faber_ledger.runs.publish import carries_refs, stopped_command
 
 NEW_BRANCH = "BRANCH"  # in a command: the user chooses a name
+MOST_NAMED = 3  # runs of other branches, in a sentence
+MAX_WORK, MAX_BRANCH = 64, 200
 
 
 def in_git_line(survey: GitSurvey, missing: Missing, seal: str) -> str | None:
@@ -47,28 +50,6 @@ def in_git_line(survey: GitSurvey, missing: Missing, seal: str) -> str | None:
     return f"{', '.join(said)}{f': `{commands}`' if (commands := ' && '.join(steps)) else ''}"
 
 
-def hint_without_runs(root: str) -> str | None:
-    """Return what to do where the checked out branch has no run; None if work tree or clone has one.
-
-    None without a remote, too: nothing can come from another machine.
-    """
-    if run_ids(root) or any(kept_run_ids(root)):
-        return None
-    if carries_refs(root):
-        return f"this clone has no run; {hint_to_ask(root)}; if there is none, {START_ONE}"
-    survey = GitSurvey(root)
-    if not survey.remotes:
-        return None
-    there = survey.find_branch_with_runs()
-    if there is None:
-        elsewhere = "if you worked on another machine, commit and push there, then `git pull` here"
-        return f"this branch has no run; {elsewhere}; if not, {START_ONE}"
-    if there == survey.upstream:
-        return f"this branch has no run, but {there.name} has: run `git pull`"
-    name = there.name.partition("/")[2]
-    return f"this branch has no run, but {there.name} has" + (f": run `git switch {name}`" if is_safe(name) else "")
-
-
 def hint_to_ask(root: str, run: str = "") -> str:
     """Return which command shows the remote's runs, or fetches the named one, where ledgers travel in git refs."""
     consent = sender_of(root)
@@ -80,11 +61,45 @@ def hint_to_ask(root: str, run: str = "") -> str:
 
 
 def no_runs_text(root: str) -> str:
-    """Return what to do where neither work tree nor clone has a run."""
-    if not carries_refs(root):
+    """Return what to do where neither work tree nor clone has a run, and no branch that was fetched."""
+    if carries_refs(root):
+        what = "no runs yet" if sender_of(root) is not None else "this clone does not fetch runs yet"
+        return f"{what}: {hint_to_ask(root)}; if there is none, {START_ONE}"
+    if not GitSurvey(root).remotes:
         return f"no runs yet: {START_ONE}"
-    what = "no runs yet" if sender_of(root) is not None else "this clone does not fetch runs yet"
-    return f"{what}: {hint_to_ask(root)}; if there is none, {START_ONE}"
+    elsewhere = "if you worked on another machine, commit and push there, then `git pull` here"
+    return f"this branch has no run; {elsewhere}; if not, {START_ONE}"
+
+
+def runs_elsewhere(root: str) -> list[RunOnBranch]:
+    """Return the runs of other branches that this clone lacks; none where ledgers travel in git refs."""
+    return [] if carries_refs(root) else runs_on_branches(root)
+
+
+def hint_to_switch(root: str, found: list[RunOnBranch]) -> str:
+    """Return where runs of other branches are, as one sentence."""
+    lead = "other branches have runs" if found[1:] else "another branch has a run"
+    more = [f"{len(found) - MOST_NAMED} more, which `faber-ledger run list` shows"] if found[MOST_NAMED:] else []
+    return f"{lead}: {'; '.join([*ways_to_runs(root, found[:MOST_NAMED]), *more])}"
+
+
+def ways_to_runs(root: str, found: list[RunOnBranch]) -> list[str]:
+    """Return for each of these runs its branch, and the command that leads there."""
+    if not found:
+        return []
+    survey = GitSurvey(root)
+    pulled = {f"{REMOTE_BRANCHES}{one.name}": survey.pull_command(one) for one in survey.pulled}
+    lines = []
+    for one in found:
+        work = one_line(text_of_value(one.state.get("work_id")), MAX_WORK)
+        about = [f"work item {work}" if work else "", str(one.state["status"]) if one.is_finished else ""]
+        way = pulled.get(one.ref) or (f"git switch {one.branch}" if is_safe(one.branch) else "")
+        if (there := root_with_branch(root, one.branch)) is not None:
+            way = f"cd {quote_word(os.path.relpath(there))}"
+        ref = one_line(one.ref.split("/", 2)[2], MAX_BRANCH)
+        known = ", ".join(filter(None, about))
+        lines.append(f"{one.run_id}{f' ({known})' if known else ''} on {ref}{f': `{way}`' if way else ''}")
+    return lines
 
 
 def in_git_data(survey: GitSurvey, missing: Missing) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 import click
 
 from faber_ledger.cli.ui import texts
-from faber_ledger.cli.ui.git_words import hint_to_ask, hint_without_runs, no_runs_text
+from faber_ledger.cli.ui.git_words import hint_to_ask, hint_to_switch, no_runs_text, runs_elsewhere
 from faber_ledger.cli.ui.output import ask_number, tell, warn, warn_of
 from faber_ledger.context.branch import branch_of_run, not_in_tree, where_files_are
 from faber_ledger.files.text import escape, quote_word
@@ -206,7 +206,7 @@ def runs_of_work_here(root: str, work_id: str) -> list[Run]:
     runs = [run for run, _ in runs_of_work(root, work_id)]
     if not runs:
         hint = f"`faber-ledger run resume --work-id {quote_word(work_id)}` fetches one that the remote has"
-        hint = hint if sender_of(root) is not None else hint_to_list(root)
+        hint = hint if sender_of(root) is not None else hint_to_list(root, work_id=work_id)
         raise RunNotFound(f"no run here has the work item {work_id}", hint=hint)
     return runs
 
@@ -244,10 +244,11 @@ def match_run(root: str, text: str) -> Run:
     if run.has_files() and not is_plan:
         return run
     try:
-        return run_here(root, pick_run_id(text, known, hint_to_list(root, text)))
+        return run_here(root, pick_run_id(text, known, ""))
     except RunNotFound as error:
-        if any([is_of_work(state, text) for _, state in with_states(runs_here(root))]):
-            error.hint = f"{text} is a work item: give it as --work-id {text}"
+        is_work_item = any([is_of_work(state, text) for _, state in with_states(runs_here(root))])
+        as_such = f"{text} is a work item: give it as --work-id {text}"
+        error.hint = as_such if is_work_item else hint_to_list(root, text)
         raise
 
 
@@ -272,10 +273,21 @@ def pick_run_id(text: str, known: Sequence[str], hint: str) -> str:
     raise RunNotFound(f"there is no run {text}{similar}", hint=hint)
 
 
-def hint_to_list(root: str, missing: str = "") -> str:
-    """Return which command shows the runs, or fetches the one that is missing here, if a remote may have it."""
+def hint_to_list(root: str, missing: str = "", *, work_id: str = "") -> str:
+    """Return which command leads to the run, or the run of a work item, that is missing here, or shows the runs.
+
+    Another branch may have it, or the remote. Without it, other branches' runs at work are named if none is here.
+    """
     if missing and sender_of(root) is not None:
         return hint_to_ask(root, missing)
+    there = runs_elsewhere(root)
+    named = [one for one in there if missing and path_form(one.run_id).startswith(path_form(missing))]
+    named += [one for one in there if work_id and is_of_work(one.state, work_id)]
+    statuses = [state.get("status") for _, state in with_states(runs_here(root))] if there and not named else []
+    if all([status in progress.FINISHED for status in statuses]):
+        named = named or [one for one in there if not one.is_finished]
+    if named:
+        return hint_to_switch(root, named)
     if not run_ids_here(root):
         return no_runs_text(root)
     elsewhere = f"; {hint_to_ask(root)}" if carries_refs(root) else ""
@@ -320,7 +332,7 @@ def _scan(root: str, active: ActiveRun, say: Say) -> Run:
     runs = [(run, state) for run, state in found if state.get("status") in progress.ACTIVE]
     if not runs:
         message = "no run is active here" + (f": {active.problem}" if active.problem else "")
-        raise NoActiveRun(message, hint=hint_without_runs(root) or hint_to_list(root))
+        raise NoActiveRun(message, hint=hint_to_list(root))
     if active.problem:
         warn(f"note: {active.problem}")
     if len(runs) > 1:

@@ -197,7 +197,7 @@ def test_where_nothing_was_pushed_the_other_machine_is_named(without_runs: Clone
 def test_where_a_branch_was_pushed_it_is_named(clone: Clone, without_runs: Clone) -> None:
     clone.git("push", "-q", "origin", "HEAD~1:refs/heads/feature/258")
     without_runs.git("fetch", "-q")
-    said = "hint: this branch has no run, but origin/feature/258 has: run `git switch feature/258`"
+    said = f"hint: another branch has a run: {RUN} (work item 258) on origin/feature/258: `git switch feature/258`\n"
     assert said in without_runs.faber("status", code=10).stderr
     without_runs.git("switch", "-q", "feature/258")
     assert without_runs.faber("status").stdout.startswith(f"Run: {RUN}\n")
@@ -208,7 +208,7 @@ def test_where_a_branch_was_pushed_it_is_named(clone: Clone, without_runs: Clone
 def test_no_command_has_a_branch_name_that_is_misread(clone: Clone, without_runs: Clone, name: str) -> None:
     clone.git("push", "-q", "origin", f"HEAD~1:refs/heads/{name}")
     without_runs.git("fetch", "-q")
-    hint = f"hint: this branch has no run, but origin/{name} has\n"
+    hint = f"hint: another branch has a run: {RUN} (work item 258) on origin/{name}\n"
     assert without_runs.faber("status", code=10).stderr.endswith(hint)
     without_runs.git("update-ref", f"refs/heads/{name}", f"refs/remotes/origin/{name}")
     without_runs.git("symbolic-ref", "HEAD", f"refs/heads/{name}")

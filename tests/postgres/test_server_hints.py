@@ -10,6 +10,8 @@ from pathlib import Path
 from support.project import RUN, Project
 from support.team_server import Team, Watching
 
+from faber_ledger.runs.carry import join_server
+
 
 def test_a_sync_without_a_run_names_what_a_server_has(team: Team) -> None:
     first = team.clones[0]
@@ -26,9 +28,10 @@ def test_a_sync_without_a_run_names_what_a_server_has(team: Team) -> None:
 
 def test_a_missing_run_may_be_on_a_server_not_asked(team: Team) -> None:
     first = team.clones[0]
-    done = first.faber("run", "resume", "shop-nothere")
-    assert done.returncode == 10
-    assert "a run of the team's server is brought with --url" in done.stderr
+    for server, is_named in (("", False), ("its address's digest", True)):
+        join_server(str(first.root), server)
+        done = first.faber("run", "resume", "shop-nothere")
+        assert (done.returncode, "a run of the team's server is brought with --url" in done.stderr) == (10, is_named)
     done = first.faber("run", "resume", "shop-nothere", env={"FABER_LEDGER_URL": "postgresql:///db?host=/nowhere"})
     assert done.returncode == 13
     assert done.stderr.startswith("error: postgresql:///db?host=/nowhere: ")
