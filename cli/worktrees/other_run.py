@@ -10,6 +10,7 @@ from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import active_run, can_be_on_branch
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.of_work import is_of_work
+from faber_ledger.runs.on_branches import root_with_branch
 from faber_ledger.runs.progress import resume_point
 from faber_ledger.runs.run import Run, name_part
 
@@ -74,8 +75,10 @@ def takeover_lines(new: Successor, other: OtherRun, choices: list[str]) -> list[
     if other.is_over:
         where = "" if other.is_at_home or other.status in progress.FINISHED else ", on another branch"
         return [f"ℹ Active until now: {other.run_id} ({other.status}){where}"]
-    own = free_worktree(new.root, new.about)
-    branch = new.branch or f"-b {own.branch}"
+    own, branch = free_worktree(new.root, new.about), new.branch
+    there = root_with_branch(new.root, branch) if branch is not None else None
+    named = f"-b {own.branch}" if branch is None else quote_word(branch)
+    add = f"  git worktree add {quote_word(shorten_path(own.folder))} {named}"
     return [
         "⚠️  WARNING: Another workflow is active in this worktree",
         f"   Active: {other.run_id}",
@@ -83,8 +86,8 @@ def takeover_lines(new: Successor, other: OtherRun, choices: list[str]) -> list[
         "",
         *([GO_ON.format(other.run_id), ""] if new.is_of_same_work(other) else []),
         "Recommendation: Use separate worktrees for concurrent workflows:",
-        f"  git worktree add {quote_word(shorten_path(own.folder))} {branch}",
-        f"  cd {quote_word(shorten_path(own.root))}",
+        *([add] if there is None else []),
+        f"  cd {quote_word(shorten_path(there or own.root))}",
         f"  {new.command}",
         *choices,
         "",
@@ -111,9 +114,9 @@ def work_to_resume(run: Run) -> str | None:
 
 
 def branch_here(run: Run) -> str | None:
-    """Return a run's branch, by its state or its log, as a word of a command; None if it is not known, or not here."""
+    """Return a run's branch, by its state or its log; None if it is not known, or not here."""
     branch = branch_of_run(run)
-    return quote_word(branch) if branch is not None and has_branch(run.root, branch) else None
+    return branch if branch is not None and has_branch(run.root, branch) else None
 
 
 def describe_work(state: dict[str, Any]) -> str:

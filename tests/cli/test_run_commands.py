@@ -152,6 +152,9 @@ def test_the_worktree_that_is_recommended_can_be_made(project: Project) -> None:
     project.start_run("8", "--yes")
     again = project.faber("run", "resume", first)
     assert "  git worktree add ../project-issue-258 feature/first\n" in again.stdout, again.stdout
+    project.git("worktree", "add", "--quiet", "../first", "feature/first")
+    again = project.faber("run", "resume", first)
+    assert ("  cd ../first\n" in again.stdout, "git worktree add" in again.stdout) == (True, False), again.stdout
 
 
 @pytest.mark.parametrize(
