@@ -60,7 +60,8 @@ def run_list(limit: int | None, at_remote: bool, as_json: bool, **wanted: Any) -
     """List the runs that this clone has, those that need somebody first; the active one is marked with `*`.
 
     A run waits (for an approval, an answer, or feedback), has failed, is stale, open or done; an open session of this
-    clone is working or idle while its client lives. `age` is the time since the run was heard of. `~` marks a run whose files this work tree does not have; where it has no
+    clone is working or idle while its client lives. `age` is the time since the run was heard of; with --remote it is
+    `sent`, the time since it was sent. `~` marks a run whose files this work tree does not have; where it has no
     unfinished run, those of other branches, as last fetched, are named. With --mine the last lines sum up by week what
     this clone's own sessions cost, also on runs that went on elsewhere, and how long they were at work.
 
@@ -132,7 +133,7 @@ def _table(rows: list[dict[str, Any]], filters: Filters) -> Iterator[str]:
         yield no_runs_text(find_root(os.getcwd()))
         return
     if not rows:
-        yield "no run matches"
+        yield "no run is your own now" if filters == Filters(mine=True) else "no run matches"
         return
     yield from attention_table(rows, lambda row: "* " if row["active"] else "  " if row["in_work_tree"] else "~ ")
     for row in rows:

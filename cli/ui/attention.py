@@ -169,13 +169,14 @@ def describe(
 def _activity_of(root: str, start: Recorded | None) -> tuple[str | None, float | None]:
     """Return whether the client of an open session is working or idle, and when it was heard of last.
 
-    Both are None for a session of another clone or machine, the first also if the client is not known to live.
+    Both are None for a session of another clone or machine, the first also if the client is not known to live. Before
+    its first prompt a client has no transcript.
     """
     if (seen := client_here(root, start)) is None:
         return None, None
-    changed = changed_at(seen.transcript)
-    heard_at = max(seen.last_at, changed or 0.0)
-    if changed is None or not is_alive(seen.pid):
+    changed = changed_at(seen.transcript) or seen.last_at
+    heard_at = max(seen.last_at, changed)
+    if not is_alive(seen.pid):
         return None, heard_at
     return "working" if now() - changed < WORKING_SECONDS else "idle", heard_at
 
@@ -194,7 +195,8 @@ def attention_table(rows: list[Row], marks: Callable[[Row], str] = lambda _: "",
         for row, tokens in zip(rows, used, strict=True)
     ]
     who = "who" if any(["brought_by" in row for row in rows]) else "machine"  # only the server knows logins
-    titles = [who if title == "who" else title for title in COLUMNS]
+    age = "sent" if any(["last_sent_at" in row for row in rows]) else "age"  # at a git remote
+    titles = [{"who": who, "age": age}.get(title, title) for title in COLUMNS]
     lines = with_agents([(*more, *titles, *last), *cells], [row["agent"] or None for row in rows])
     yield from table(lines, flexible=(*more, *titles[1:7]))
 

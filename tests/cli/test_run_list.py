@@ -202,3 +202,7 @@ def test_a_client_here_is_working_idle_or_gone(tmp_path: Path) -> None:
     assert ", its client is gone, last heard just now (" in project.said("status")
     assert shown(str(gone.pid), 400) == ("open", None)
     assert shown(str(os.getpid()), 0, FABER_LEDGER_HOSTNAME="elsewhere") == ("open", None)
+    talk = tmp_path / "not-yet.jsonl"
+    fields = {"transcript_path": str(talk), "session_id": "new"}
+    project.deliver("SessionStart.startup.print", env={"CLAUDE_PID": str(os.getpid())}, fields=fields)
+    assert project.said("run", "list").splitlines()[1].endswith("  working")
