@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.files.text import quoted
+from faber_ledger.files.text import quote_word, quoted
 from faber_ledger.runs.copies import runs_in_other_work_trees
 from faber_ledger.runs.git import branch_of, has_remotes, is_safe
 from faber_ledger.runs.git_query import GitQuery
@@ -84,9 +84,9 @@ def not_in_tree(run: Run, branch: object) -> str:
 def where_files_are(run: Run, branch: object) -> str:
     """Return where the files of a run are that this work tree lacks, else how they come here."""
     if trees := [os.path.relpath(one.root, run.root) for one in runs_in_other_work_trees(run)]:
-        return f"they are in {', '.join(trees)}"
+        return f"they are in {', '.join(trees)} (`cd {quote_word(trees[0])}`)"
     if has_files(run, branch):
-        return f"they are on {quoted(str(branch))}"
+        return f"they are on {quoted(str(branch))} (`git switch {branch}`)"
     return f"`faber-ledger run resume {run.run_id}` brings them here"
 
 

@@ -32,8 +32,7 @@ class Elsewhere:
     def __init__(self, run: Run, state: dict[str, Any], *, is_last_there: bool) -> None:
         """Ask git, if the run's last session was elsewhere also what is not committed here."""
         self._root = run.root
-        self._newer = _describe_newer(run, state)
-        self.is_newer_there = self._newer is not None and self._newer.startswith(NEWER)
+        self._newer, self.is_newer_there = _describe_newer(run, state)
         self._changed = _describe_changes(run) if is_last_there else None
 
     def describe(self, log: Log | None, client: str | None) -> list[str]:
@@ -114,25 +113,27 @@ def _remote_of_newer_state(run: Run, state: dict[str, Any]) -> str | None:
     return sent.remote if is_newer and not run.is_kept and is_tracked(run.state_path) is not False else None
 
 
-NEWER = "This run went on elsewhere: "
+def _describe_newer(run: Run, state: dict[str, Any]) -> tuple[str | None, bool]:
+    """Return what this clone lacks of a run, or needs before the next pull, with the commands; None for nothing.
 
-
-def _describe_newer(run: Run, state: dict[str, Any]) -> str | None:
-    """Return what this clone lacks of a run, or needs before the next pull, with the commands; None for nothing."""
+    Also return whether it lacks something.
+    """
     tree = work_tree_of(run.root)
     if tree is not None and (stopped := stopped_command(tree)) is not None:
-        return f"A {stopped} has stopped here: end it before you go on."
+        return f"A {stopped} has stopped here: end it before you go on.", False
     if carries_refs(run.root) and (remote := _remote_of_newer_state(run, state)) is not None:
         what = f"{one_line(remote, MAX_NAME)} has a newer state of it than the one here, which git tracks"
-        return f"{NEWER}{what}: before you go on, run `git pull`, or ask for the push that brings it."
+        how = "before you go on, run `git pull`, or ask for the push that brings it"
+        return f"This run went on elsewhere: {what}: {how}.", True
     survey = GitSurvey(run.root, SECONDS)
     newer = survey.find_newer(run)
     is_set_up = not lacks_driver(run.root)
     if newer is None and is_set_up:
-        return None
+        return None, False
     if newer is None:
         why = "This clone was never set up for faber-ledger, so a pull or merge would stop at this run's files"
-        return f"{why}: run `{SET_UP}` before the next one."
+        return f"{why}: run `{SET_UP}` before the next one.", False
     commands = [*([] if is_set_up else [SET_UP]), survey.pull_command(newer)]
     gone = ", and the branch that is checked out is gone at the remote, as after a merge" if survey.is_gone else ""
-    return f"{NEWER}{newer.name} has a newer version of it{gone}, so before you go on, run `{' && '.join(commands)}`."
+    why = f"This run went on elsewhere: {newer.name} has a newer version of it{gone}"
+    return f"{why}, so before you go on, run `{' && '.join(commands)}`.", True

@@ -164,26 +164,19 @@ def read_remembered(
     return newest_notes(log, writer), summary_for(log, client, source, keeper, writer)
 
 
-def start_before(log: Log, client: str | None) -> tuple[Recorded | None, Recorded | None]:
-    """Return a conversation's first start, None if it has none yet, and the newest one before that, of another.
-
-    So each start of a conversation gets the same text.
-    """
-    first = log.first_start_of(client) if client is not None else None
-    return first, log.last_start(before=first)
+def start_before(log: Log, client: str | None) -> Recorded | None:
+    """Return the newest start before a conversation's first one, so that each of its starts gets the same text."""
+    return log.last_start(before=log.first_start_of(client) if client is not None else None)
 
 
-def describe_break(
-    root: str, log: Log, client: str | None, first: Recorded | None, start: Recorded | None
-) -> str | None:
-    """Return what to do if the session before a conversation, as `start_before` has it, had no end by its start.
+def describe_break(root: str, log: Log, client: str | None, start: Recorded | None) -> str | None:
+    """Return what to do if the session before a conversation, as `start_before` has it, has no end.
 
     If it ran in this clone and on this machine, it is over once its client's process is gone.
     """
     if client is None or start is None or start["client"] == client:
         return None
-    ended = log.end_after(start, before=first)
-    if ended is not None and dict(ended["event"]).get("reason") != "abandoned":
+    if any([dict(ended["event"]).get("reason") != "abandoned" for ended in log.ends_of(start)]):
         return None
     seen = client_here(root, start)
     is_over = seen is not None and is_alive(seen.pid) is False

@@ -432,7 +432,7 @@ class Start(Hook):
         return text, gathered.drafts(arrival["session_id"], self.call.client)
 
     def _look_elsewhere(self, state: dict[str, Any], *, is_last_there: bool) -> Elsewhere | None:
-        from faber_ledger.context.elsewhere import Elsewhere  # only where another clone has recorded
+        from faber_ledger.context.elsewhere import Elsewhere  # only where another clone may have recorded
 
         try:
             return Elsewhere(self.run, state, is_last_there=is_last_there)

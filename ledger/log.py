@@ -221,10 +221,9 @@ class Log:
         row = self.connection.execute(f"{READ} WHERE {where}", values).fetchone()
         return decode_row(row) if row else None
 
-    def end_after(self, start: Recorded, *, before: Recorded | None) -> Recorded | None:
-        """Return the newest end of a session, of this start, before an event (None: before now); None without one."""
-        latest = before["id"] if before else "~"
-        return next((one for one in self._of_session("session_ended", start) if one["id"] < latest), None)
+    def ends_of(self, start: Recorded) -> Iterator[Recorded]:
+        """Yield the ends of the session of a start, newest first."""
+        return self._of_session("session_ended", start)
 
     def checkout_after(self, start: Recorded) -> Recorded | None:
         """Return what was checked out when a session, of this start, ended; None if it has not, or that is unknown."""

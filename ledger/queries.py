@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 HOSTNAME = "json_extract(payload, '$.environment.hostname')"
 PHASE = "json_extract(payload, '$.phase')"
-TIME = "substr(id, 1, 10)"  # of an event, as its id begins
+TIME = "CASE WHEN id < ? THEN substr(id, 1, 10) ELSE '' END"  # of an event, as its id begins, unless it is ahead
 PAGE = 500
 STARTED = "type = 'session_started'"  # a bound value would not match the partial index
 KNOWN_STARTS = f"{STARTED} AND payload IS NOT NULL"  # not redacted
@@ -59,9 +59,10 @@ def find_events(
     where, values = _conditions(wanted)
     with open_log() as log:
         if limit is not None:
+            ahead = event_id(now() + AHEAD_SECONDS, bytes(10))
             oldest = f"SELECT {TIME}, seq, id FROM event WHERE {where} ORDER BY 1 DESC, 2 DESC, 3 DESC LIMIT 1 OFFSET ?"
-            for first in log.connection.execute(oldest, (*values, limit - 1)):
-                where, values = f"({where}) AND ({TIME}, seq, id) >= (?, ?, ?)", (*values, *first)
+            for first in log.connection.execute(oldest, (ahead, *values, limit - 1)):
+                where, values = f"({where}) AND ({TIME}, seq, id) >= (?, ?, ?)", (*values, ahead, *first)
         rows = _rows(log, f"{READ} WHERE {where}", values, newest_first=newest_first)
         yield from map(decode_row, rows)
 

@@ -9,6 +9,7 @@ from faber_ledger.ledger.event_types import REDACTED
 from faber_ledger.projections import fold
 from faber_ledger.projections.fold import blocks_of, current_session, is_named, session_history
 from faber_ledger.runs import state_file
+from faber_ledger.runs.git import is_tracked
 from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.state_write import digest_of, texts_of
 
@@ -170,14 +171,14 @@ def describe_overwritten(run: Run, log: Log, folded: Blocks, found: Blocks) -> s
     """Return what in `found` comes from no event, in one line; None if nothing does.
 
     Nothing does in what we wrote last, in an older projection of the log, and in git's last commit, unless that has a
-    session of its own: after a merge it shows one side's events. With ledgers in git refs a pull brings the sessions of
-    events that come by a later exchange.
+    session of its own: after a merge it shows one side's events. Nor does anything where git carries the state alone:
+    pulls and merges change its blocks, and the events come by an exchange.
     """
     is_ours = log.checkpoint is not None and log.checkpoint[2] == digest_of(texts_of(found)).hex()
     if is_ours or found == folded or _is_older_projection(log.stream(), found):
         return None
     is_known = _session_ids(found) <= _session_ids(folded)
-    if (is_known or carries_refs(run.root)) and found == _blocks_in_head(run):
+    if (is_known and found == _blocks_in_head(run)) or (carries_refs(run.root) and is_tracked(run.state_path)):
         return None
     from faber_ledger.projections.difference import field_text, list_changes
 

@@ -344,7 +344,7 @@ def record_before_projecting(run: Run, at: float, *, warn: Callable[[str], None]
     """Record what waits, and adopt the sessions that another tool wrote; raises what `Recording` raises.
 
     Every command that is about to project a run calls it, since the projection writes the two blocks again from the
-    log. `warn` gets what else another tool wrote into them. Return whether sessions were adopted, and projected.
+    log. `warn` gets what else another tool wrote into them. Return whether sessions were adopted.
     """
     from faber_ledger.recording import adoption  # no hook projects without recording
 

@@ -266,7 +266,7 @@ def _set_aside(run: Run, warn: Callable[[str], None], what: str, path: str) -> N
 
 
 def _commit_that_brought(run: Run) -> str:
-    if not is_as_in_head(run):
+    if not is_as_in_head(run, run.ledger_path):
         return ""
     asked = ["log", "-1", "--format=%h", "--", run.shown(run.ledger_path)]
     commit = GitQuery(asked, run.root).answer()

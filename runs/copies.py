@@ -30,15 +30,15 @@ def head_copy(run: Run, folder: str) -> str | None:
 
 def is_in_head(run: Run) -> bool:
     """Return whether git's last commit has a ledger of the run."""
-    return _name_in_head(run) is not None
+    return _name_in_head(run, run.ledger_path) is not None
 
 
-def is_as_in_head(run: Run, path: str = "") -> bool:
-    """Return whether git's last commit has a file of the run, by default its ledger, exactly as it is here."""
+def is_as_in_head(run: Run, path: str) -> bool:
+    """Return whether git's last commit has a file of the run exactly as it is here."""
     committed = _name_in_head(run, path)
     if committed is None:
         return False
-    path = os.path.realpath(path or run.ledger_path)
+    path = os.path.realpath(path)
     return committed == GitQuery(["hash-object", "--no-filters", "--", path], _git_folder(run)).answer()
 
 
@@ -106,8 +106,8 @@ def read_in_head(run: Run, path: str) -> bytes | None:
     return _ask_head(run, ["cat-file", "blob"], path).answer_bytes()
 
 
-def _name_in_head(run: Run, path: str = "") -> str | None:
-    """Return git's name of a file, by default the ledger, in its last commit; None if that has none, or without git."""
+def _name_in_head(run: Run, path: str) -> str | None:
+    """Return git's name of a file of the run in its last commit; None if that has none, or without git."""
     if work_tree_of(run.root) is None:
         return None
     return _ask_head(run, ["rev-parse", "--verify", "--quiet"], path).answer()
@@ -119,10 +119,10 @@ def runs_in_other_work_trees(run: Run) -> list[Run]:
     return [one for one in found if one.is_recorded()]
 
 
-def _ask_head(run: Run, arguments: list[str], path: str = "") -> GitQuery:
-    """Ask git about a file of a run, by default its ledger, in its last commit."""
+def _ask_head(run: Run, arguments: list[str], path: str) -> GitQuery:
+    """Ask git about a file of a run in its last commit."""
     folder = _git_folder(run)
-    inside = os.path.relpath(path or run.ledger_path, folder).replace(os.sep, "/")
+    inside = os.path.relpath(path, folder).replace(os.sep, "/")
     return GitQuery([*arguments, f"HEAD:./{inside}"], folder, limit=LARGEST)
 
 

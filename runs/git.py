@@ -372,14 +372,15 @@ def may_be_behind(root: str) -> bool:
     if os.fsencode(section) not in (read_git_file(config) or b""):
         return False
     remote, merged = [read_setting(config, section.lower(), name) for name in ("remote", "merge")]
-    if remote is None or merged is None:
+    here = commit_of(root)
+    if remote is None or merged is None or here is None or not os.path.isdir(f"{tree.common}/refs/remotes/{remote}"):
         return False
     ref = f"refs/remotes/{remote}/{merged.removeprefix('refs/heads/')}"
     commit = named_commit(tree, ref)
-    if commit is None or commit == commit_of(root):
+    if commit is None or commit == here:
         return commit is None
     moves = (read_git_file(os.path.join(tree.common, "logs", *ref.split("/"))) or b"").splitlines()
-    return not moves or not moves[-1].endswith(b"update by push")
+    return bool(moves) and not moves[-1].endswith(b"update by push")  # none since the clone was made
 
 
 def _initial_branch(common: str) -> str | None:

@@ -17,6 +17,7 @@ from faber_ledger.runs.run import Run
 
 SECONDS = 2.0  # for all that git is asked about a work tree
 REMOTE_BRANCHES = "refs/remotes/"
+HOW_TO_PULL = r"^(pull\.(rebase|ff)|branch\..*\.rebase)$"  # settings for a branch and its upstream that went apart
 
 
 class Branch(NamedTuple):
@@ -70,12 +71,23 @@ class GitSurvey:
     def pull_command(self, branch: Branch) -> str:
         """Return the command that pulls a remote-tracking branch into the one that is checked out.
 
-        Where that one is gone at the remote, the other is checked out first.
+        The default branch of one that is gone at the remote is checked out first. Where both have commits of their own,
+        git wants to know how to pull.
         """
         remote, _, name = branch.name.partition("/")
-        if self.is_gone:
-            return f"git switch {name} && git pull" if is_safe(name) else "git pull"
-        return f"git pull {remote} {name}" if branch != self.upstream and is_safe(name) else "git pull"
+        if self.is_gone and name == default_branch(self.root) and is_safe(name):
+            return f"git switch {name} && git pull"
+        is_forward = self._has_all("HEAD", branch.commit)
+        how = "" if is_forward or self._ask("config", "--get-regexp", HOW_TO_PULL).answer() else " --no-rebase"
+        return f"git pull{how}{f' {remote} {name}' if branch != self.upstream and is_safe(name) else ''}"
+
+    def is_behind(self) -> bool:
+        """Return whether the upstream has commits that HEAD lacks, so that git refuses to push."""
+        return self.upstream is not None and not self._has_all(self.upstream.commit, "HEAD")
+
+    def _has_all(self, commits: str, tip: str) -> bool:
+        """Return whether a commit has all that another one has; False where git does not answer."""
+        return self._ask("merge-base", "--is-ancestor", commits, tip).answer_bytes() is not None
 
     def find_missing(self, run: Run) -> Missing | None:
         """Return what of a run's files git lacks; None if git ignores them or does not answer, or they are not here."""

@@ -1,6 +1,7 @@
 """The runs that other branches have and this clone lacks: its own branches, and its remotes' as last fetched.
 
-Git is asked four times, however many branches there are. Where it does not answer in time, there are none.
+Git is asked four times, however many branches there are. Where it does not answer in time, there are none, or their
+states are not known.
 """
 
 from __future__ import annotations
@@ -68,8 +69,6 @@ def runs_on_branches(root: str) -> list[RunOnBranch]:
             there = blobs.setdefault(form, {})
             there[tree] = blob if kind == STATE else there.get(tree, "")
     states = _read_states(root, {blob for there in blobs.values() for blob in there.values() if blob}, deadline)
-    if states is None:
-        return []
     counts: dict[str, int] = {}
     for tree in [tree for there in blobs.values() for tree in there]:
         counts[tree] = counts.get(tree, 0) + 1
@@ -129,13 +128,11 @@ def _changed_files(root: str, trees: list[str], deadline: float) -> list[tuple[s
     return found
 
 
-def _read_states(root: str, blobs: set[str], deadline: float) -> dict[str, dict[str, Any]] | None:
-    """Return the states in these blobs that can be read; None if git does not answer."""
+def _read_states(root: str, blobs: set[str], deadline: float) -> dict[str, dict[str, Any]]:
+    """Return the states in these blobs that can be read; none if git does not answer, as in a partial clone."""
     content = "".join([f"{blob}\n" for blob in sorted(blobs)]).encode()
     query = GitQuery(["cat-file", "--batch"], root, limit=LIMIT, deadline=deadline, content=content) if blobs else None
-    printed, at = query.answer_bytes() if query is not None else b"", 0
-    if printed is None:
-        return None
+    printed, at = (query.answer_bytes() if query is not None else None) or b"", 0
     found: dict[str, dict[str, Any]] = {}
     while at < len(printed):  # a line with name, kind and size, then the content and a newline; or that it is missing
         line, at = printed[at : printed.index(b"\n", at)], printed.index(b"\n", at) + 1

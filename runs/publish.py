@@ -88,7 +88,7 @@ def is_finished_in_head(run: Run) -> bool:
     from faber_ledger.runs.copies import is_as_in_head, read_in_head  # only of a finished run
     from faber_ledger.runs.state_file import parse_state
 
-    if not is_as_in_head(run):
+    if not is_as_in_head(run, run.ledger_path):
         return False
     committed = read_in_head(run, run.state_path)
     try:

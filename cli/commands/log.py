@@ -8,22 +8,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from faber_ledger.cli.ui.event_words import line_of
+from faber_ledger.cli.reports.show import lines_of
 from faber_ledger.cli.ui.output import json_text, no_pager_option, say, show_long
 from faber_ledger.cli.ui.which_event import Time, find_session
 from faber_ledger.cli.ui.which_run import run_argument, run_with_ledger
 from faber_ledger.ledger.event_types import EVENT_TYPES
 from faber_ledger.ledger.queries import EventQuery, find_events
-from faber_ledger.projections.fold import entry_of, fold
 from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.seen import hostname
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
-    from faber_ledger.runs.run import Run
-
-REPLACED = "; another end counts"
 
 
 @click.command()
@@ -83,24 +79,4 @@ def log(
         for recorded in find():
             click.echo(json_text(recorded, indent=None))
     else:
-        replaced = _replaced_ends(chosen)
-        show_long(lambda: (line_of(one) + (REPLACED if one["id"] in replaced else "") for one in find()))
-
-
-def _replaced_ends(run: Run) -> set[str]:
-    """Return the ends of sessions that do not count, since the projection has another end of the session."""
-    ends: dict[object, list[Recorded]] = {}
-    for one in find_events(partial(read_log, run), EventQuery(types=("session_ended",))):
-        ends.setdefault(one["event"].get("session_id"), []).append(one)
-    several = {session: found for session, found in ends.items() if found[1:]}
-    if not several:
-        return set()
-    with read_log(run) as log:
-        blocks = fold(log.stream())
-    replaced = set[str]()
-    for session, found in several.items():
-        entry = entry_of(blocks, str(session)) or {}
-        end = entry.get("ended_at"), entry.get("end_reason")
-        others = [one["id"] for one in found if (one["at"], one["event"].get("reason")) != end]
-        replaced.update(others if len(others) < len(found) else ())
-    return replaced
+        show_long(lambda: lines_of(chosen, find()))

@@ -56,20 +56,20 @@ def _project_run(run: Run, *, rebuild: bool, restore: bool) -> dict[str, Any]:
             reproject(run, rebuild=True, warn=say)
         name = os.path.basename(used)
         return {"run_id": run.run_id, "outcome": "restored", "backup": name, "projected": has_events}
-    is_projected = record_before_projecting(run, now(), warn=say)
+    has_adopted = record_before_projecting(run, now(), warn=say)
     result = reproject(run, rebuild=rebuild, warn=say, defaults={})
     if result.source is not None:
         return {"run_id": run.run_id, "outcome": "restored", "backup": result.source, "projected": True}
     if missing:
         return {"run_id": run.run_id, "outcome": "made", "unknown": result.unknown}
-    if result.is_changed or is_projected:
+    if result.is_changed:
         return {"run_id": run.run_id, "outcome": "written"}
     with read_log(run) as log:
         state = state_write.read_known(run)
         why = None if state.shows(log) else why_not_published(run, state.value, TreeNote(run), log, on_purpose=rebuild)
     if why is not None:
         return {"run_id": run.run_id, "outcome": "not_published", "why": why}
-    return {"run_id": run.run_id, "outcome": "unchanged"}
+    return {"run_id": run.run_id, "outcome": "written" if has_adopted else "unchanged"}
 
 
 def _lines(run: Run, result: dict[str, Any]) -> list[str]:
@@ -82,7 +82,7 @@ def _lines(run: Run, result: dict[str, Any]) -> list[str]:
         ]
     if outcome == "not_published":
         hint = publishing_hint(run, TreeNote(run), state_file.read_state(run).value)
-        return [removed] if removed else [f"{run_id}: nothing is written, since {result['why']}; {hint}"]
+        return [*filter(None, [removed]), f"{run_id}: nothing is written, since {result['why']}; {hint}"]
     words = {
         "written": "sessions and context_metadata written from the log",
         "unchanged": "state.json already shows what the log says",

@@ -78,7 +78,7 @@ def run_list(limit: int | None, at_remote: bool, as_json: bool, **wanted: Any) -
         return facts
 
     rows = list_by_need(_list_at_remote(root, filters) if at_remote else list_runs(root, filters, read))
-    ways = [] if at_remote else _ways_elsewhere(rows, filters, root)
+    ways = [] if at_remote or as_json else _ways_elsewhere(rows, filters, root)
     left_out = len(rows[limit:]) if limit is not None else 0
     rows = rows[:limit]
     remote = attention_table(rows) if rows else ["no run matches at the remote"]
@@ -90,7 +90,7 @@ def run_list(limit: int | None, at_remote: bool, as_json: bool, **wanted: Any) -
     if not at_remote:
         missing = [row for row in rows if not (row["in_work_tree"] or row["active"] or row["status"] in FINISHED)]
         lines += _lines_about_files({row["run_id"]: row["branch"] for row in missing}, root)
-    lines += ["unfinished runs on other branches:", *[f"  {way}" for way in ways]] if ways else []
+    lines += ["runs of other branches:", *[f"  {way}" for way in ways]] if ways else []
     show(rows, lines, as_json=as_json)
 
 

@@ -297,7 +297,8 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
             new = Successor(root, wanted.run_id, about, command, before=before, branch=branch)
             warnings, _ = _take_over(new, yes=yes, as_json=as_json)
         there = run_here(root, wanted.run_id)
-        if not (there.is_kept and has_files(there, branch_of_run(there))):  # they come with the branch
+        is_on_branch = branch_of(root) is not None and there.is_kept and has_files(there, branch_of_run(there))
+        if not is_on_branch:  # else they come with it
             restore_gone(root, wanted.run_id, say)
         resumed = match_run(root, wanted.run_id)
         restore_ignored(resumed, say)

@@ -153,8 +153,8 @@ def _seal_for_commit(root: str) -> None:
 
 
 def _remove_backup_if_finished(run: Run) -> None:
-    """Remove the backup of a run that was finished elsewhere, as a pull brings it: nothing records on it any more."""
-    if os.path.lexists(run.backup_path):
+    """Remove the backup of a run that was finished elsewhere, as a pull brings it: nothing records on it."""
+    if os.path.lexists(run.backup_path) and not lacks_ledger(run):  # else it is another tool's
         with suppress(LedgerError):  # a state that cannot be read needs its backup
             if read_state(run).value.get("status") in FINISHED:
                 remove_backup(run)
@@ -197,6 +197,8 @@ def _stage(run: Run) -> list[str]:
     """Stage a run's files, and return those that changed in the index."""
     paths = [path for path in run.tracked_paths if os.path.isfile(path)]
     paths = [path for path in paths if path in files_that_travel(run) or not is_left_out(path, run.root)]
+    if not paths:
+        return []
     entries = ("ls-files", "--stage", "-z", "--", *paths)
     before = git(*entries, at=run.root).split(b"\0")
     git("add", "--", *paths, at=run.root)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from faber_ledger.cli.doctor.hooks import read_hook_log
-from faber_ledger.cli.reports.run_list import position_lines
+from faber_ledger.cli.reports.run_list import finished_copy, position_lines
 from faber_ledger.cli.reports.usage import usage_data, usage_line
 from faber_ledger.cli.sync.agreement import hint_at_remote
 from faber_ledger.cli.sync.refs import METADATA, STATE
 from faber_ledger.cli.sync.versions import due_files
-from faber_ledger.cli.ui.git_words import in_git_data, in_git_line
+from faber_ledger.cli.ui.git_words import command_to_fetch, in_git_data, in_git_line
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import choose_run, quiet_run_argument
 from faber_ledger.cli.ui.words import CLIENT, ago, events_shown, plural, publishing_hint
@@ -84,13 +84,15 @@ def status(run: str | None, as_json: bool) -> None:
     try:
         meant = choose_run(root, run, active)
     except NoActiveRun as error:
+        _warn_of_conflict(root)
         error.hint = hint_at_remote(root) or error.hint
         raise
     state = _read_state(meant)  # raises if git has stopped at it
-    paths = [path for paths in paths_in_conflict(root).values() for path in paths]
-    if paths:
-        warn(f"note: git has stopped at {' and '.join(paths)}: run `faber-ledger resolve`")
+    is_stopped = _warn_of_conflict(root)
+    finished = finished_copy(meant, state)
     found, is_set_up = _read_ledger(meant, state), not lacks_driver(root)
+    if finished is not None:  # what is here is of the time before, and stays so
+        state, found = finished, found._replace(missing=0, agrees=True)
     data = _data(meant, state, found) | {"in_git": None, "is_set_up": is_set_up}
     lines = [*_status_lines(meant, state, found), *_not_in_file_lines(meant, state, found)]
     if meant.is_kept and state.get("status") not in FINISHED:
@@ -100,7 +102,7 @@ def status(run: str | None, as_json: bool) -> None:
     if missing is not None:
         data["in_git"] = in_git_data(survey, missing)
         seal = "faber-ledger seal" if meant.run_id == active.run_id else f"faber-ledger seal {meant.run_id}"
-        is_off = paths or _other_branch(meant, state, found)
+        is_off = is_stopped or finished or _other_branch(meant, state, found)
         line = None if is_off else in_git_line(survey, missing, seal)  # not on a wrong branch
         lines += [f"In git: {line}"] if line is not None else []
     if carries_refs(root):
@@ -109,10 +111,18 @@ def status(run: str | None, as_json: bool) -> None:
     if Consent(root).server:
         data["server"], server_line = _synced(root)
         lines.append(server_line)
-    if not is_set_up:
+    if not is_set_up and not (carries_refs(root) and consent_of(root) is None):  # to agree sets it up, too
         lines.append(f"This clone: git has no driver that merges the run's files: `{SET_UP}` sets it up")
     said = _hook_lines(meant, state, found) if meant.run_id == active.run_id else ()
     show(data, [*lines, *_waiting_lines(meant), *said], as_json=as_json)
+
+
+def _warn_of_conflict(root: str) -> bool:
+    """Warn of the runs' files at which git has stopped, if there are any; return whether there are."""
+    paths = [path for paths in paths_in_conflict(root).values() for path in paths]
+    if paths:
+        warn(f"note: git has stopped at {' and '.join(paths)}: run `faber-ledger resolve`")
+    return bool(paths)
 
 
 class Found(NamedTuple):
@@ -145,12 +155,11 @@ def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
             is_open = _is_client_here(run, log, found.blocks)
             unsent = describe_unsent(run, log, is_start=False, is_open=is_open) or _unsent_files(run, is_open=is_open)
             found = found._replace(unsent=unsent, unknown=len(list_unknown(found.blocks, blocks_of(state))))
-        here = branch_of(run.root)
-        kept = log.first_branch(besides=here) if run.is_kept and here is not None else None
+        kept = log.first_branch(besides=branch_of(run.root)) if run.is_kept else None
         found = found._replace(branch=kept or branch_by_log(run, state, log))
     if not run.is_kept:
         found = found._replace(missing=missing, why=why_not_published(run, state, TreeNote(run)))
-        named = branch_name(state)
+        named = branch_name(state) or found.branch
         if state.get("status") in FINISHED and named and branch_of(run.root) not in (None, named):
             found = found._replace(missing=0)  # they stay in this clone: nobody commits to the branch now
     return found._replace(agrees=found.why is not None or not differing_blocks(found.blocks, state))
@@ -214,7 +223,8 @@ def _read_state(run: Run) -> dict[str, Any]:
             f" `faber-ledger run resume {run.run_id}` continues the run here"
         )
         return state
-    state_write.refresh_copy(run, found, warn)
+    if finished_copy(run, found.value) is None:
+        state_write.refresh_copy(run, found, warn)
     return found.value
 
 
@@ -235,8 +245,7 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
     if tokens := usage_line(found.usage):
         yield f"Tokens: {tokens}"
     if log is None:
-        command = "init --carry refs --fetch" if consent_of(run.root) is None else "sync"
-        by_ref = f"not here; `faber-ledger {command}` fetches it, if it was sent"
+        by_ref = f"not here; `faber-ledger {command_to_fetch(run.root)}` fetches it, if it was sent"
         yield f"Ledger: {by_ref if carries_refs(run.root) else 'none yet; the first event creates it'}"
         return
     last = f", the last {log.last_type} at {log.last_at}" if log.events else ""
@@ -246,7 +255,7 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
         yield f"state.json has {lacking}: `faber-ledger sync` fetches what was sent"
     elif not (found.agrees or run.is_kept or found.missing):  # what publishes the events writes the state, too
         by_hand = f"`faber-ledger project {run.run_id}` does now"
-        yield f"state.json lacks what the ledger has: the next session writes it, and {by_hand}"
+        yield f"state.json differs from the ledger: the next session writes it, and {by_hand}"
 
 
 def _other_branch(run: Run, state: dict[str, Any], found: Found) -> str:
@@ -339,7 +348,8 @@ def _session_text(run: Run, state: dict[str, Any], blocks: Blocks, *, has_log: b
     more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
     all_open = f"{count} in all{'; also open: ' if named else ''}{', '.join(named[:MOST_NAMED])}{more}"
     if not is_here:
-        return f"{current}, open on {machine} since {since} ({all_open})"
+        by_state = "" if has_log else ", by state.json"
+        return f"{current}, open on {machine} since {since}{by_state} ({all_open})"
     hint = f"; `faber-ledger session-save --run-id {run.run_id}` ends it" if is_finished else ""
     return f"{current}, open since {since} on {machine}{_last_heard(run, start)} ({all_open}){hint}"
 

@@ -14,7 +14,7 @@ from faber_ledger.cli.ui.attention import Filters, Row, describe
 from faber_ledger.cli.ui.which_run import match_run
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.text import one_line
-from faber_ledger.ledger.clock import utc_text
+from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.queries import summarize
@@ -42,7 +42,7 @@ from faber_ledger.runs.progress import (
 )
 from faber_ledger.runs.projecting import find_restorable, known_members
 from faber_ledger.runs.run import Run
-from faber_ledger.runs.state_file import is_state_ignored, read_state, state_copy_path
+from faber_ledger.runs.state_file import is_state_ignored, parse_state, read_state, read_state_copy, state_copy_path
 from faber_ledger.runs.state_write import KnownState
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def read_facts(run: Run) -> RunFacts:
     """Read what a run's state and log say of it; `problem` and `ledger_problem` say why one cannot be read."""
     try:
         document = read_state(run)
-        state, problem, ledger_problem = document.value, None, None
+        state, problem, ledger_problem = finished_copy(run, document.value) or document.value, None, None
     except LedgerError as error:
         document = JsonText("{}")
         state, problem, ledger_problem = {}, None if is_state_ignored(run) else error.message, None
@@ -151,6 +151,20 @@ def read_facts(run: Run) -> RunFacts:
         "ledger_problem": ledger_problem,
     }
     return RunFacts(row, state, start, newest_open(blocks) is not None, usage)
+
+
+def finished_copy(run: Run, state: dict[str, Any]) -> dict[str, Any] | None:
+    """Return this clone's copy of a run's state if it is finished there, and the one here is older and is not.
+
+    A branch that was cut while the run was at work has such an old state for ever.
+    """
+    content = None if run.is_kept or state.get("status") in FINISHED else read_state_copy(run)
+    try:
+        copy = parse_state(run, content).value if content is not None else {}
+    except LedgerError:
+        return None
+    is_older = (seconds_of(state.get("updated_at")) or 0.0) <= (seconds_of(copy.get("updated_at")) or 0.0)
+    return copy if copy.get("status") in FINISHED and is_older else None
 
 
 def newest_start(log: Log, blocks: Blocks) -> Recorded | None:

@@ -7,6 +7,7 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.reports.file_versions import list_versions
@@ -24,12 +25,12 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import effective_redactions
 from faber_ledger.ledger.union import rows_of
 from faber_ledger.ledger.verify import LogProblem, find_problems
-from faber_ledger.projections.difference import find_difference
-from faber_ledger.projections.fold import blocks_of, fold
-from faber_ledger.recording.adoption import list_unknown
+from faber_ledger.projections.difference import MISSING, find_difference
+from faber_ledger.projections.fold import blocks_of
 from faber_ledger.runs import seen
 from faber_ledger.runs.absorb import rows_waiting
 from faber_ledger.runs.clone import writer_of
+from faber_ledger.runs.copies import is_as_in_head
 from faber_ledger.runs.git_command import TEXT_CACHE, git, has_cached_text, run_git, top_of
 from faber_ledger.runs.layouts import places_of
 from faber_ledger.runs.log import has_log, read_log
@@ -63,13 +64,20 @@ def run_findings(run: Run, *, is_one_of_many: bool) -> list[LogProblem]:
         if has_log(run):
             found += find_problems(run.log_path, advance=advance)
     is_damaged = any(not finding.is_note for finding in found)
-    if run.is_kept:
+    if run.is_kept and not _is_finished(run):
         found.append(_not_in_tree(run))
     found += _beside(run, note)
     if not run.is_kept:
         with suppress(LedgerError, OSError, sqlite3.Error):  # a log that cannot be read has been reported above
             found += recheck_under_lock(run, lambda: list(_published_findings(run, is_damaged=is_damaged)))
     return found
+
+
+def _is_finished(run: Run) -> bool:
+    try:
+        return read_state(run).value.get("status") in FINISHED
+    except LedgerError:
+        return False
 
 
 def _not_in_tree(run: Run) -> LogProblem:
@@ -150,18 +158,12 @@ def _published_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
             yield LogProblem(ProjectionDiffers.code, None, what, problem.hint)
         return
     if difference is not None:
-        finding = _differs(run, difference, is_empty=not names, is_damaged=is_damaged)
-        if carries_refs(run.root) and not is_damaged and _lacks_sessions(run, state):
-            finding = finding._replace(
-                hint="run `faber-ledger sync`, which fetches the events of sessions that were sent"
-            )
-        yield finding
-
-
-def _lacks_sessions(run: Run, state: dict[str, Any]) -> bool:
-    """Return whether a state has sessions that the log does not know, as after a pull."""
-    with read_log(run) as log:
-        return bool(list_unknown(fold(log.stream()), blocks_of(state)))
+        if carries_refs(run.root) and not is_damaged and is_as_in_head(run, run.state_path):
+            what = "state.json is as git's last commit has it, and differs from the log, as after a pull"
+            hint = "run `faber-ledger sync`, which fetches what was sent; the next session writes the file"
+            yield LogProblem(ProjectionDiffers.code, None, what, hint, is_note=True)
+            return
+        yield _differs(run, difference, is_empty=not names, is_damaged=is_damaged)
 
 
 def _differs(run: Run, found: Difference, *, is_empty: bool, is_damaged: bool) -> LogProblem:
@@ -175,8 +177,13 @@ def _differs(run: Run, found: Difference, *, is_empty: bool, is_damaged: bool) -
         hint += f" `faber-ledger session-load --run-id {run.run_id}`"
     event = found["event"]
     by = f" by its event {event['seq']} {event['id']} ({event['event']['type']})" if event else ""
-    what = f"{found['field']} in state.json is {value_words(found['found'])}, and the log says"
-    return LogProblem(ProjectionDiffers.code, None, f"{what} {value_words(found['expected'])}{by}", hint)
+    field, there, expected = found["field"], found["found"], found["expected"]
+    if isinstance(there, list) and isinstance(expected, list):  # the first entry in which they differ
+        pairs = enumerate(zip_longest(there, expected, fillvalue=MISSING))
+        at, (there, expected) = next((at, pair) for at, pair in pairs if pair[0] != pair[1])
+        field += f"[{at}]"
+    what = f"{field} in state.json is {value_words(there)}, and the log says {value_words(expected)}{by}"
+    return LogProblem(ProjectionDiffers.code, None, what, hint)
 
 
 WRITER = 5

@@ -124,7 +124,7 @@ def what_it_waits_for(state: dict[str, Any]) -> str | None:
 def reason_of(state: dict[str, Any]) -> str | None:
     """Return what a run waits for in the state's own words, or why it has failed."""
     if asked := pending_approvals(state):
-        return words_of_approval(asked[0])
+        return words_of_approval(asked[-1])
     if state.get("status") == "awaiting_feedback":
         return text_of(state.get("feedback_request"), "prompt")
     errors = newest_errors(state) if state.get("status") == "failed" else []

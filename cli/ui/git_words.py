@@ -26,28 +26,36 @@ def in_git_line(survey: GitSurvey, missing: Missing, seal: str) -> str | None:
     is_unpushed = bool(remotes) and missing.is_unpushed
     if not (missing.uncommitted or is_unpushed or missing.newer) or (tree is not None and stopped_command(tree)):
         return None
-    if survey.is_gone and missing.newer is not None:
-        gone = f"{survey.branch} is gone at the remote, as after a merge"
-        return f"{missing.newer.name} has a newer version, and {gone}: `{survey.pull_command(missing.newer)}`"
+    is_merged = survey.is_gone and missing.newer is not None
     said, steps = [], []
     if missing.uncommitted:
         why = " (the run is untracked, and `git commit -a` leaves it out)" if missing.is_untracked else ""
         said.append(f"{' and '.join(missing.uncommitted)} not committed{why}")
         steps += [seal, "git commit"]
-    elif is_unpushed:
+    elif is_unpushed and not is_merged:
         said.append("committed, not pushed")
     if missing.newer is not None:
         said.append(f"{missing.newer.name} has a newer version")
         steps.append(survey.pull_command(missing.newer))
+    elif survey.upstream is not None and (missing.uncommitted or is_unpushed) and survey.is_behind():
+        said.append(f"{survey.upstream.name} has newer commits")
+        steps.append(survey.pull_command(survey.upstream))
     if survey.is_gone:
-        said.append(f"{survey.branch} is gone at the remote, as after a merge: commit on the branch that has it")
+        said.append(f"{survey.branch} is gone at the remote, as after a merge")
+    if survey.is_gone and not is_merged:
+        said[-1] += ": commit on the branch that has it"
         steps.clear()
-    elif remotes and (missing.uncommitted or is_unpushed):
+    elif remotes and (missing.uncommitted or is_unpushed) and not is_merged:
         steps.append(_push_command(survey, remotes))
     if survey.branch is None:
         said.append("no branch is checked out")
         steps.insert(0, f"git switch -c {NEW_BRANCH}")  # an existing one is refused over a changed ledger
     return f"{', '.join(said)}{f': `{commands}`' if (commands := ' && '.join(steps)) else ''}"
+
+
+def command_to_fetch(root: str) -> str:
+    """Return the command that fetches the ledgers of runs that are here, where they travel in git refs."""
+    return "init --carry refs --fetch" if sender_of(root) is None else "sync"
 
 
 def hint_to_ask(root: str, run: str = "") -> str:
@@ -79,7 +87,7 @@ def runs_elsewhere(root: str) -> list[RunOnBranch]:
 def hint_to_switch(root: str, found: list[RunOnBranch]) -> str:
     """Return where runs of other branches are, as one sentence."""
     lead = "other branches have runs" if found[1:] else "another branch has a run"
-    more = [f"{len(found) - MOST_NAMED} more, which `faber-ledger run list` shows"] if found[MOST_NAMED:] else []
+    more = [f"{len(found) - MOST_NAMED} more"] if found[MOST_NAMED:] else []
     return f"{lead}: {'; '.join([*ways_to_runs(root, found[:MOST_NAMED]), *more])}"
 
 

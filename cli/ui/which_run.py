@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 import click
 
 from faber_ledger.cli.ui import texts
-from faber_ledger.cli.ui.git_words import hint_to_ask, hint_to_switch, no_runs_text, runs_elsewhere
+from faber_ledger.cli.ui.git_words import command_to_fetch, hint_to_ask, hint_to_switch, no_runs_text, runs_elsewhere
 from faber_ledger.cli.ui.output import ask_number, tell, warn, warn_of
 from faber_ledger.context.branch import branch_of_run, not_in_tree, where_files_are
 from faber_ledger.files.text import escape, quote_word
@@ -41,10 +41,10 @@ def run_with_ledger(text: str | None) -> Run:
             raise RunNotFound(
                 f"the run {run.run_id} has neither a ledger nor a state", hint=hint_to_list(root, run.run_id)
             )
-        raise RunNotFound(
-            f"the run {run.run_id} has no ledger yet",
-            hint=f"its first event creates one: run `faber-ledger session-load --run-id {run.run_id}`",
-        )
+        hint = f"its first event creates one: run `faber-ledger session-load --run-id {run.run_id}`"
+        if carries_refs(root):
+            hint = f"`faber-ledger {command_to_fetch(root)}` fetches it, if it was sent; else {hint}"
+        raise RunNotFound(f"the run {run.run_id} has no ledger {'here' if carries_refs(root) else 'yet'}", hint=hint)
     return run
 
 

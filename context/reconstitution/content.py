@@ -386,7 +386,7 @@ def read_known(run: Run, elsewhere: Elsewhere | None, client: str | None, warn: 
         with read_log(run, warn) as log:
             blocks = fold(log.stream())
             sessions = list(summarize_sessions(blocks))
-            broken = describe_break(run.root, log, client, *start_before(log, client))
+            broken = describe_break(run.root, log, client, start_before(log, client))
             keeper = None if Settings(run, os.environ).summaries else run
             return {
                 "events": log.count_events(),

@@ -135,6 +135,28 @@ def test_what_another_machine_pushed_is_to_pull(clone: Clone) -> None:
     assert "newer" not in (line_of(clone) or "")
 
 
+def test_a_branch_and_its_upstream_that_went_apart_are_pulled_as_git_lets_one(clone: Clone) -> None:
+    other = second(clone)
+    other.advance("at-work")
+    other.git("push", "-q")
+    clone.advance("at-home")
+    clone.git("fetch", "-q")
+    said = "committed, not pushed, origin/main has a newer version: "
+    assert line_of(clone) == f"{said}`git pull --no-rebase && git push`"
+    clone.git("config", "pull.rebase", "true")
+    assert line_of(clone) == f"{said}`git pull && git push`"
+
+
+def test_a_push_that_git_would_refuse_comes_after_a_pull(clone: Clone) -> None:
+    other = second(clone)
+    (other.root / "code.py").write_text("pass\n")
+    other.commit("code")
+    other.git("push", "-q")
+    clone.advance("at-home")
+    clone.git("fetch", "-q")
+    assert line_of(clone) == "committed, not pushed, origin/main has newer commits: `git pull --no-rebase && git push`"
+
+
 def test_a_colleagues_commit_of_code_alone_is_not_to_pull(clone: Clone) -> None:
     other = second(clone)
     (other.root / "code.py").write_text("pass\n")

@@ -478,6 +478,17 @@ def test_status_leaves_the_sending_to_the_end_of_an_open_session(one: CarriedClo
     assert "1 event not sent to origin: `faber-ledger sync` sends it\n" in one.faber("status").stdout
 
 
+def test_a_clone_that_has_the_state_alone_is_told_how_the_ledger_comes(tmp_path: Path) -> None:
+    one = CarriedClone.started(tmp_path / "one")  # git tracks its state
+    one.sync()
+    two = one.second("two")
+    (two.root / ".git/faber-ledger/carry.json").unlink()
+    for command in ("log", "verify", "replay"):
+        hint = "hint: `faber-ledger init --carry refs --fetch` fetches it, if it was sent; else its first event creates"
+        assert hint in two.call(str(COMMAND), command).stderr
+    assert "git has no driver" not in two.faber("status").stdout
+
+
 def test_a_resumed_run_whose_files_are_on_its_branch_leaves_them_there(one: CarriedClone) -> None:
     one.git("switch", "-qc", "feature/7")
     one.add_run("shop-1", branch="feature/7")

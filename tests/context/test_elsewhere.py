@@ -105,8 +105,9 @@ def test_a_run_that_was_finished_merged_and_deleted_elsewhere_is_not_gone_on_wit
     laptop.git("fetch", "-qp")
     gone = ", and the branch that is checked out is gone at the remote, as after a merge, so"
     assert sentence_of(packet_of(laptop, "back")) == NEWER.format("git switch main && git pull").replace(", so", gone)
-    said = "In git: origin/main has a newer version, and feature is gone at the remote, as after a merge: "
-    assert f"{said}`git switch main && git pull`\n" in laptop.faber("status").stdout
+    status = laptop.faber("status").stdout
+    assert "origin/main has a newer version, feature is gone at the remote, as after a merge: `" in status
+    assert " && git commit && git switch main && git pull`\n" in status
 
 
 def test_a_clone_without_set_up_is_told_before_it_pulls(laptop: Clone, desktop: Clone) -> None:

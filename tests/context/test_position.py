@@ -325,6 +325,7 @@ def test_an_error_of_a_step_that_is_done_since_is_over(project: Project) -> None
     assert "Last error" not in position_in(project, current_step="test", errors=errors, phases={"build": build})
     phases = {"build": {"status": "completed"}, "evaluate": {"status": "in_progress"}}
     assert "Last error" not in position_in(project, current_phase="evaluate", errors=errors, phases=phases)
+    assert "Last error" in position_in(project, status="failed", errors=errors, phases=phases)
 
 
 def test_a_pending_question_is_asked_before_the_run_goes_on(project: Project) -> None:
@@ -464,6 +465,15 @@ def test_the_next_conversation_hears_of_a_broken_session_at_each_start(project: 
         assert said in (project.deliver(f"SessionStart.{source}", client="two").packet or "")
     project.deliver("SessionEnd.prompt_input_exit.interactive", client="two")
     assert said not in (project.deliver(STARTUP, client="three").packet or "")
+
+
+def test_a_session_before_that_ended_later_did_not_break_off(project: Project) -> None:
+    alive = {"client": "one", "pid": str(os.getpid())}
+    project.deliver(STARTUP, **alive)
+    assert "conversation broke off" in (project.deliver(STARTUP, client="two").packet or "")
+    project.deliver("SessionEnd.prompt_input_exit.interactive", **alive)
+    resumed = project.deliver("SessionStart.resume.interactive", client="two")
+    assert "conversation broke off" not in (resumed.packet or "")
 
 
 @pytest.mark.parametrize("machine", ["dev-machine-1", "container"])

@@ -172,7 +172,10 @@ def test_a_command_records_on_the_kept_run_and_says_so(left: Project, command: l
     before = len(events_below_git(left))
     done = left.faber(*command)
     assert done.returncode == 0, done.stderr
-    assert f"This work tree does not have the files of {RUN}: they are on `feature`. " in done.stderr
+    assert (
+        f"This work tree does not have the files of {RUN}: they are on `feature` (`git switch feature`). "
+        in done.stderr
+    )
     assert len(events_below_git(left)) > before
     assert not left.ledger_path.exists()
 
@@ -181,7 +184,7 @@ def test_a_command_records_on_the_kept_run_and_says_so(left: Project, command: l
 def test_a_command_that_writes_the_runs_files_says_where_they_are(left: Project, command: list[str]) -> None:
     done = left.faber(*command)
     assert done.returncode == 10, done.stdout + done.stderr
-    assert "hint: they are on `feature`\n" in done.stderr
+    assert "hint: they are on `feature` (`git switch feature`)\n" in done.stderr
     assert not left.state_path.exists()
 
 
@@ -196,6 +199,12 @@ def test_a_resumed_run_leaves_the_way_to_its_branch_free(left: Project) -> None:
     assert len(events_below_git(left)) > known
     assert left.faber("project", RUN).returncode == 0
     left.assert_projected()
+
+
+def test_a_resumed_run_brings_its_files_where_no_branch_is_checked_out(left: Project) -> None:
+    left.git("checkout", "-q", "--detach")
+    left.said("run", "resume", RUN)
+    assert left.state_path.exists()
 
 
 def test_an_uncommitted_state_is_not_set_back_to_the_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,11 +53,24 @@ def test_run_list_marks_the_runs_that_are_not_in_the_work_tree(project: Project)
     assert (other["in_work_tree"], other["events"] > 0, other["status"]) == (False, True, "in_progress")
     lines = project.said("run", "list").splitlines()
     assert any(line.startswith(f"~ {OTHER}") for line in lines)
-    there = "has no files in this work tree: they are on `feature`"
+    there = "has no files in this work tree: they are on `feature` (`git switch feature`)"
     assert lines[-2:] == [f"~ {OTHER} {there}", f"~ {RUN} {there}"]
     project.git("checkout", "-q", "feature")
     assert [row["in_work_tree"] for row in listed(project).values()] == [True, True]
     assert "~" not in project.said("run", "list")
+
+
+def test_a_run_that_was_finished_on_its_branch_is_done_where_an_old_state_of_it_is(project: Project) -> None:
+    project.git("checkout", "-qb", "other", "feature")
+    project.git("checkout", "-q", "feature")
+    project.change_state(status="completed", updated_at="2099-01-01T00:00:00Z")
+    project.faber("status", RUN)
+    project.git("checkout", "-qf", "other")
+    assert json.loads(project.state_path.read_text())["status"] == "in_progress"
+    assert listed(project)[RUN]["state"] == "done"
+    status = project.said("status", RUN)
+    assert "Status: completed\n" in status
+    assert "seal" not in status
 
 
 def test_verify_all_verifies_the_logs_below_the_git_directory(project: Project) -> None:
@@ -107,5 +120,5 @@ def test_a_run_that_another_work_tree_has_is_listed_and_read_too(project: Projec
     assert {row["in_work_tree"] for row in listed(there).values()} == {True}
     assert OTHER in project.said("status", "other")
     assert project.said("run", "list").splitlines()[-2:] == [
-        f"~ {run} has no files in this work tree: they are in ../there" for run in (OTHER, RUN)
+        f"~ {run} has no files in this work tree: they are in ../there (`cd ../there`)" for run in (OTHER, RUN)
     ]
