@@ -149,7 +149,7 @@ def list_more(run: Run, state: dict[str, Any], parts: list[Part], budget: int) -
 
 BROKE_OFF = "The session before this conversation broke off"
 MAY_BE_AT_WORK = ", or is still at work: first ask the user whether it is over, unless the user has said so"
-LEFT_HERE = " `git status` and `git log` show what it left."
+LEFT_HERE = " `git status` and `git log` show the changes that it left."
 
 
 def read_remembered(
@@ -402,7 +402,8 @@ class Artifacts:
             if left < 0 if has_all else left < ROOM_FOR_MORE:
                 left += units(line)
                 required = sum([one[2] for one in lines[count:]])
-                more = f"- … and {len(lines) - count} more, {required} of them required: {ALL_LISTED}\n"
+                of_all = f"{required} of them" if any([one[2] for one in lines]) else f"none of all {len(lines)}"
+                more = f"- … and {len(lines) - count} more, {of_all} required: {ALL_LISTED}\n"
                 texts.append(more if units(more) <= left else "")
                 break
             texts.append(line)

@@ -104,7 +104,8 @@ def test_what_the_packet_only_names_is_not_in_context(project: Project) -> None:
     assert all(f"\n- {name}: not shown, a.md" in packet for name in listed)
     more = len(many) - len(given) - len(listed)
     assert more
-    assert f"\n- … and {more} more, 0 of them required: `faber-ledger session-load --dry-run` lists them\n" in packet
+    none = f"none of all {len(listed) + more} required"
+    assert f"\n- … and {more} more, {none}: `faber-ledger session-load --dry-run` lists them\n" in packet
     assert project.in_context == project.history[0]["artifacts_loaded"] == given
     (reloaded,) = project.of_type("context_reloaded")
     assert reloaded["loaded"] == len(given)

@@ -454,7 +454,7 @@ def test_a_long_note_goes_on_below_the_position(project: Project) -> None:
 def test_the_next_conversation_hears_of_a_broken_session_at_each_start(project: Project) -> None:
     said = (
         "\nThe session before this conversation broke off, or is still at work: first ask the user whether it is over,"
-        " unless the user has said so. `git status` and `git log` show what it left.\n"
+        " unless the user has said so. `git status` and `git log` show the changes that it left.\n"
     )
     alive = {"client": "one", "pid": str(os.getpid())}
     first = [project.deliver(STARTUP, **alive), project.deliver(STARTUP, **alive)]
