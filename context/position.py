@@ -318,7 +318,7 @@ def _lines_about_step(
         return [*lines, Line("", "All steps of the workflow are done.")], ""
     following = steps[place]
     name = "" if (following["phase"], following["name"]) == at else f"{_name_step(following, at[0])}: "
-    nothing = f"the work of phase {following['phase']}, for which the workflow has no steps"
+    nothing = "the work of this phase, for which the workflow has no steps"
     does = _fill(following["does"], state) or nothing
     where = f" ({_place_of_workflow(following['path'])})"
     lines.append(Line(f"{label}{name}", does, where, rank=ORDER, least=MIN_STEP, most=MAX_STEP))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from itertools import islice
 from sqlite3 import Connection
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 HOSTNAME = "json_extract(payload, '$.environment.hostname')"
 PHASE = "json_extract(payload, '$.phase')"
-TIME = "CASE WHEN id < ? THEN substr(id, 1, 10) ELSE '' END"  # of an event, as its id begins, unless it is ahead
 PAGE = 500
 STARTED = "type = 'session_started'"  # a bound value would not match the partial index
 KNOWN_STARTS = f"{STARTED} AND payload IS NOT NULL"  # not redacted
@@ -53,24 +53,25 @@ def find_events(
 ) -> Iterator[Recorded]:
     """Yield the wanted events of a log, in `(seq, id)` order or against it; raises as `open_log` does.
 
-    With a limit, the newest `limit` of them by time, since clones that work at once share seqs. The log is read page by
-    page, so that a slow reader, such as a person with a pager, does not stop hooks from writing.
+    With a limit, the newest `limit` of them. The log is read page by page, so that a slow reader, such as a person with
+    a pager, does not stop hooks from writing.
     """
     where, values = _conditions(wanted)
     with open_log() as log:
-        if limit is not None:
-            ahead = event_id(now() + AHEAD_SECONDS, bytes(10))
-            oldest = f"SELECT {TIME}, seq, id FROM event WHERE {where} ORDER BY 1 DESC, 2 DESC, 3 DESC LIMIT 1 OFFSET ?"
-            for first in log.connection.execute(oldest, (ahead, *values, limit - 1)):
-                where, values = f"({where}) AND ({TIME}, seq, id) >= (?, ?, ?)", (*values, ahead, *first)
-        rows = _rows(log, f"{READ} WHERE {where}", values, newest_first=newest_first)
+        if newest_first:
+            rows: Iterator[Any] = islice(_rows(log, f"{READ} WHERE {where}", values, newest_first=True), limit)
+        else:
+            start = _newest_key(log, where, values, limit) if limit else None
+            rows = _rows(log, f"{READ} WHERE {where}", values, start=start)
         yield from map(decode_row, rows)
 
 
-def _rows(log: Log, question: str, values: tuple[object, ...], *, newest_first: bool) -> Iterator[Any]:
-    """Yield the rows of a question, which begin with seq and id, page by page."""
+def _rows(
+    log: Log, question: str, values: tuple[object, ...], *, newest_first: bool = False, start: Key | None = None
+) -> Iterator[Any]:
+    """Yield the rows of a question, which begin with seq and id, page by page, from `start` on."""
     sign, way = ("<", " DESC") if newest_first else (">", "")
-    bound, key = "", ()
+    bound, key = (f" AND (seq, id) {sign}= (?, ?)", start) if start else ("", ())
     while True:
         page = f"{question}{bound} ORDER BY seq{way}, id{way} LIMIT {PAGE}"
         rows = log.connection.execute(page, (*values, *key)).fetchall()
@@ -78,6 +79,13 @@ def _rows(log: Log, question: str, values: tuple[object, ...], *, newest_first: 
         if len(rows) < PAGE:
             return
         bound, key = f" AND (seq, id) {sign} (?, ?)", rows[-1][:2]
+
+
+def _newest_key(log: Log, where: str, values: tuple[object, ...], count: int) -> Key | None:
+    """Return the key of the first of the newest `count` rows; None if there are fewer."""
+    question = f"SELECT seq, id FROM event WHERE {where} ORDER BY seq DESC, id DESC LIMIT 1 OFFSET ?"
+    row: Key | None = log.connection.execute(question, (*values, count - 1)).fetchone()
+    return row
 
 
 def keys_where(open_log: OpenLog, column: str, value: object) -> list[Key]:
@@ -89,8 +97,7 @@ def keys_where(open_log: OpenLog, column: str, value: object) -> list[Key]:
 def last_key(open_log: OpenLog) -> Key | None:
     """Return the key of the last event; None for an empty log."""
     with open_log() as log:
-        row: Key | None = log.connection.execute("SELECT seq, id FROM event ORDER BY seq DESC, id DESC").fetchone()
-        return row
+        return _newest_key(log, "1", (), 1)
 
 
 def escape_pattern(text: str) -> str:

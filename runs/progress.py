@@ -132,9 +132,10 @@ def newest_errors(state: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _is_done(state: dict[str, Any], error: object) -> bool:
-    """Return whether the step of one of a state's `errors`, or its phase, is done, and work resumes at another one."""
+    """Return whether the step of one of a state's `errors`, or its phase, is done, and nothing is to be tried again."""
     phase, step = text_of(error, "phase"), text_of(error, "step") or text_of(error, "step_id")
-    if state.get("status") == "failed" or place_of_error(error) == place_of(resume_point(state)):
+    point = resume_point(state)
+    if state.get("status") == "failed" or (point and point["mode"] == "retry"):
         return False
     return phase_statuses(state).get(phase or "") == "completed" or step in done_steps(state, phase)
 

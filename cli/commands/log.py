@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 @click.command()
 @run_argument
-@click.option("-n", "count", type=click.IntRange(min=1), metavar="N", help="Only the newest N events.")
-@click.option("--reverse", is_flag=True, help="Newest first.")
+@click.option("-n", "count", type=click.IntRange(min=1), metavar="N", help="Only the last N events.")
+@click.option("--reverse", is_flag=True, help="Last first.")
 @click.option("--session", metavar="ID", help="One session: its id, its beginning or last part, or its client's id.")
 @click.option(
     "--type",

@@ -16,6 +16,7 @@ from faber_ledger.projections.difference import MISSING, field_text, identity
 from faber_ledger.projections.history import ABANDONED, SessionSummary, agent_shown
 from faber_ledger.runs.clone import read_used_runs
 from faber_ledger.runs.progress import FINISHED
+from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.seen import TreeNote
 
@@ -42,11 +43,11 @@ def events_of_log_are(count: int) -> str:
 
 
 def publishing_hint(run: Run, note: TreeNote, state: dict[str, Any] | None) -> str:
-    """Return which command publishes a run's events in this work tree; nothing does where that is barred.
+    """Return which command publishes a run's events in this work tree; nothing does where that is barred, and in git refs.
 
     A run at work that this clone has not taken up is resumed, as its packet says.
     """
-    if note.barred:
+    if note.barred or carries_refs(run.root):
         return "the log has all events"
     is_ours = run.run_id in read_used_runs(run.root).taken_up or (state or {}).get("status") in FINISHED
     return f"`faber-ledger {'seal' if is_ours else 'run resume'} {run.run_id}` publishes all events"

@@ -50,16 +50,6 @@ def test_a_log_of_many_pages_is_complete_in_both_directions(ledger: str) -> None
         assert seqs(ledger, wanted, limit=PAGE + 1) == whole[-PAGE - 1 :]
 
 
-def test_the_newest_events_are_the_latest_and_not_those_of_the_highest_seq(ledger: str) -> None:
-    with Log.open(ledger) as log:
-        log.append(
-            [{"event": history()[8]} for _ in range(3)], at=START - 900, writer="w"
-        )  # of a clone that fell behind
-        log.commit()
-    assert seqs(ledger, EventQuery(), limit=2) == [10, 11]
-    assert seqs(ledger, EventQuery(), limit=2, newest_first=True) == [11, 10]
-
-
 def test_log_prints_one_line_per_event(project: Path) -> None:
     done = run(project, "log")
     assert (done.returncode, done.stderr) == (0, "")
