@@ -6,11 +6,11 @@ import os
 
 from faber_ledger.files.text import quote_word, quoted
 from faber_ledger.runs.copies import runs_in_other_work_trees
-from faber_ledger.runs.git import branch_of, has_remotes, is_safe
+from faber_ledger.runs.git import branch_of, default_branch, has_remotes, is_safe
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.layouts import places_of
 from faber_ledger.runs.progress import branch_name, current_phase, value_at
-from faber_ledger.runs.publish import stopped_command
+from faber_ledger.runs.publish import carries_refs, stopped_command
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from faber_ledger.runs.git import WorkTree
     from faber_ledger.runs.run import Run
 
+MAY_BE_AT_REMOTE = "no run of this branch is here: `faber-ledger run list --remote` shows those at the remote"
 NEVER = ("..", "//", "/.", "./", ".lock/")  # in a branch's name with a slash after it
 
 
@@ -73,6 +74,23 @@ def branch_of_run(run: Run) -> str | None:
     except LedgerError:
         return None
     return named if isinstance(named, str) else None
+
+
+def is_of_another(run: Run, state: dict[str, Any]) -> bool:
+    """Return whether a finished run's ledger travels in git refs, and another branch than its own is checked out.
+
+    On the default branch that says nothing.
+    """
+    from faber_ledger.runs.log import read_log  # few ask
+
+    here, default = branch_of(run.root), default_branch(run.root)
+    if not carries_refs(run.root) or here in (None, default):
+        return False
+    named = branch_name(state)
+    if named is None and not run.is_kept:
+        with read_log(run) as log:
+            named = log.first_branch(besides=default)
+    return named not in (None, here)
 
 
 def not_in_tree(run: Run, branch: object) -> str:

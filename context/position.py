@@ -188,7 +188,7 @@ def _lines_about_run(
     instructions = texts_in(state.get("additional_instructions"))
     return [
         Line("Work item: ", text_of_value(state.get("work_id"))),
-        Line("Target: ", text_of_value(state.get("target"))),
+        Line("Target: ", progress.target_of(state)),
         Line(
             "Instructions from the user, which outrank a step's command: ",
             instructions,

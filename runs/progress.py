@@ -52,6 +52,15 @@ def _step_in(holder: dict[str, Any], phase: str | None) -> str | None:
     return step or None if of == phase else None
 
 
+DEFAULT_TARGET = "Work item {}"  # of a run whose user names none
+
+
+def target_of(state: dict[str, Any]) -> str:
+    """Return what a run is about, by its state; an empty text if that says no more than its work item."""
+    target = text_of_value(state.get("target"))
+    return "" if target == DEFAULT_TARGET.format(text_of_value(state.get("work_id"))) else target
+
+
 def branch_name(state: dict[str, Any]) -> object:
     """Return what a state names as its branch: `artifacts.branch_name`, `artifacts.branch`, then `branch`; or None."""
     artifacts = state.get("artifacts")

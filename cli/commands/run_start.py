@@ -11,7 +11,6 @@ import click
 from faber_ledger.cli.reports.run_list import check_is_new, find_here, is_lacking, position_lines
 from faber_ledger.cli.sync.agreement import describe_sending, find_work_at_remote, newest_of_work
 from faber_ledger.cli.sync.arrival import bring_run_from_refs
-from faber_ledger.cli.ui.attention import DEFAULT_TARGET
 from faber_ledger.cli.ui.git_words import hint_to_ask, runs_elsewhere, ways_to_runs
 from faber_ledger.cli.ui.output import documents_codes, json_option, say, show, tell, warn
 from faber_ledger.cli.ui.server import names_server, server_options
@@ -45,7 +44,7 @@ from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.git import branch_of, default_branch, work_tree_of
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.of_work import describe_other_runs, is_of_work
-from faber_ledger.runs.progress import FINISHED, branch_name, resume_point
+from faber_ledger.runs.progress import DEFAULT_TARGET, FINISHED, branch_name, resume_point
 from faber_ledger.runs.projecting import find_restorable, restore_gone, restore_ignored
 from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import Run, find_root, name_part

@@ -19,7 +19,7 @@ from faber_ledger.cli.ui.git_words import command_to_fetch, in_git_data, in_git_
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import choose_run, quiet_run_argument
 from faber_ledger.cli.ui.words import CLIENT, ago, events_shown, plural, publishing_hint
-from faber_ledger.context.branch import has_branch, is_late, not_in_tree
+from faber_ledger.context.branch import MAY_BE_AT_REMOTE, has_branch, is_late, is_of_another, not_in_tree
 from faber_ledger.context.notes import notes_of
 from faber_ledger.context.position import branch_by_log, say_what_stops
 from faber_ledger.ledger.clock import now, seconds_of, utc_text
@@ -114,6 +114,8 @@ def status(run: str | None, as_json: bool) -> None:
     if not is_set_up and not (carries_refs(root) and consent_of(root) is None):  # to agree sets it up, too
         lines.append(f"This clone: git has no driver that merges the run's files: `{SET_UP}` sets it up")
     said = _hook_lines(meant, state, found) if meant.run_id == active.run_id else ()
+    if run is None and state.get("status") in FINISHED and is_of_another(meant, state):
+        lines.append(MAY_BE_AT_REMOTE.capitalize())
     show(data, [*lines, *_waiting_lines(meant), *said], as_json=as_json)
 
 

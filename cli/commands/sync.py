@@ -215,7 +215,8 @@ def _exchange_refs(
     lines = [*brought, *filter(None, [one.line(remote.name) for one in done])]
     if not lines and not is_watched:
         none_here = "no run is here: `faber-ledger run list --remote` lists those there, `run resume RUN` fetches one"
-        lines = [f"nothing new at {remote.name} of the runs here" if runs else none_here]
+        send = ", and nothing to send" if wanted.pushes else ""
+        lines = [f"nothing to fetch from {remote.name}{send}" if runs else none_here]
     if runs and text is None and not is_watched:
         more = len(remote.known.keys() - {ref_name(run.run_id) for run in runs})
         lines += [f"{remote.name} has {plural(more, 'more run')}: `faber-ledger run list --remote`"] if more else []

@@ -38,10 +38,12 @@ from faber_ledger.runs.progress import (
     phases_completed,
     place_of,
     resume_point,
+    target_of,
     text_of_value,
 )
 from faber_ledger.runs.projecting import find_restorable, known_members
 from faber_ledger.runs.run import Run
+from faber_ledger.runs.seen import client_here, is_alive
 from faber_ledger.runs.state_file import is_state_ignored, parse_state, read_state, read_state_copy, state_copy_path
 from faber_ledger.runs.state_write import KnownState
 
@@ -126,7 +128,7 @@ def read_facts(run: Run) -> RunFacts:
                 state = known_members(opened, run) if is_ignored else state
                 is_shown = not is_ignored and KnownState(document).shows(opened)
                 blocks = blocks if is_shown else fold(opened.stream())
-                start = newest_start(opened, blocks)
+                start = newest_start(run, opened, blocks)
                 branch = branch or opened.first_branch(besides=default_branch(run.root)) or ""
     except (LedgerError, sqlite3.DatabaseError) as error:
         ledger_problem = str(error)
@@ -137,7 +139,7 @@ def read_facts(run: Run) -> RunFacts:
         "phase": current_phase(state),
         "worktree": state.get("worktree"),
         "branch": branch or None,
-        "machine": next(reversed(machines_of(sessions)), None),
+        "machine": _machine_of(start) or next(reversed(machines_of(sessions)), None),
         "is_mine": start is not None and start["writer"] == known_writer(run.root),
         "sessions": len(session_history(blocks)),
         "compactions": count_compactions(sessions),
@@ -151,6 +153,12 @@ def read_facts(run: Run) -> RunFacts:
         "ledger_problem": ledger_problem,
     }
     return RunFacts(row, state, start, newest_open(blocks) is not None, usage)
+
+
+def _machine_of(start: Recorded | None) -> str | None:
+    environment = dict(start["event"]).get("environment") if start is not None else None
+    machine = environment.get("hostname") if isinstance(environment, dict) else None
+    return machine if isinstance(machine, str) else None
 
 
 def finished_copy(run: Run, state: dict[str, Any]) -> dict[str, Any] | None:
@@ -167,10 +175,16 @@ def finished_copy(run: Run, state: dict[str, Any]) -> dict[str, Any] | None:
     return copy if copy.get("status") in FINISHED and is_older else None
 
 
-def newest_start(log: Log, blocks: Blocks) -> Recorded | None:
-    """Return the event that began a run's open session, else its newest one; None if no event did."""
-    names = [session["session_id"] for session in summarize_sessions(blocks)]
-    return log.start_of(newest_open(blocks) or "".join(names[-1:]))
+def newest_start(run: Run, log: Log, blocks: Blocks) -> Recorded | None:
+    """Return the event that began a run's open session, of a client that lives here if there is one, else its newest.
+
+    None if no event did.
+    """
+    sessions = list(summarize_sessions(blocks))
+    starts = [log.start_of(session["session_id"]) for session in sessions if not session["ended_at"]]
+    live = [start for start in starts if (seen := client_here(run.root, start)) and is_alive(seen.pid) is not False]
+    newest = "".join([session["session_id"] for session in sessions[-1:]])
+    return live[-1] if live else log.start_of(newest_open(blocks) or newest)
 
 
 OTHER_ID = "give another --run-id, or none to have one made"
@@ -248,7 +262,7 @@ def state_facts(state: dict[str, Any]) -> dict[str, str | None]:
     is_over = state.get("status") in FINISHED
     return {
         "work item": text_of_value(state.get("work_id")),
-        "target": text_of_value(state.get("target")),
+        "target": target_of(state),
         "workflow": text_of_value(state.get("workflow_id")),
         "status": text_of_value(state.get("status")),
         "phase": None if is_over else current_phase(state),

@@ -9,6 +9,7 @@ from typing import Any
 from faber_ledger.cli.ui.words import duration, plural, tokens_shown
 from faber_ledger.files.text import one_line
 from faber_ledger.projections.usage import Usage, Used
+from faber_ledger.runs.progress import PHASES
 from faber_ledger.runs.settings import read_user_config
 
 MILLION = 1_000_000
@@ -60,7 +61,9 @@ def usage_line(usage: Usage, *, has_money: bool = True) -> str | None:
     if not usage.used.turns:
         return None
     found = usage.by("phase")
-    phases = [f"{phase or UNKNOWN_PHASE} {tokens_shown(one.used.tokens)}" for phase, one in found.items()]
+    order = [*PHASES, None]
+    named = sorted(found.items(), key=lambda one: order.index(one[0]) if one[0] in order else len(order))
+    phases = [f"{phase or UNKNOWN_PHASE} {tokens_shown(one.used.tokens)}" for phase, one in named]
     money = _money(usage) if has_money else ""
     in_phases = f": {one_line(', '.join(phases), LONGEST_PHASES)}" if set(found) != {None} else ""
     return f"{_words_of(usage.used)}{in_phases}{money}"

@@ -43,13 +43,14 @@ from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.git import is_tracked, project_key
 from faber_ledger.runs.git_command import run_git
 from faber_ledger.runs.log import open_run_log, read_log
-from faber_ledger.runs.progress import current_phase
+from faber_ledger.runs.progress import FINISHED, current_phase
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.seen import shape_of
 from faber_ledger.runs.sent import Sent
 from faber_ledger.runs.set_aside import read_or_empty, report
 from faber_ledger.runs.state_file import read_state
 from faber_ledger.runs.state_merge import OURS, THEIRS, merge_states
+from faber_ledger.runs.state_write import remove_backup
 
 MERGED = "merged"  # what a state is that has something of both sides
 
@@ -106,6 +107,8 @@ def absorb_commit(
     state = _take_state(run, sent, theirs, remote, warn, tell)
     has_metadata = _take_metadata(run, sent, files.get(METADATA), remote, tell, brings=brings)
     write_blocks(run, warn=warn)
+    if state and theirs.get("status") in FINISHED and not run.is_kept:
+        remove_backup(run)
     if whole is not None:
         sent.noted_at, log = whole
         if not due_files(run, sent):

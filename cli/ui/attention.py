@@ -22,6 +22,7 @@ from faber_ledger.runs.progress import (
     newest_errors,
     pending_approvals,
     phases_completed,
+    target_of,
     text_of,
     text_of_value,
     value_at,
@@ -39,7 +40,6 @@ SECONDS = {"m": 60, "h": 3600, "d": 86400}
 ORDER = ("waiting", "failed", "stale", "open", None, "done")  # of states, by who needs somebody
 COLUMNS = ("run", "work item", "who", "agent", "phase", "branch", "PR", "age", "state")
 REJECTED = "approval rejected"  # what a run waits for that somebody has to decide anew
-DEFAULT_TARGET = "Work item {}"  # of a run whose user names none
 NUMBER = re.compile(r"(\d{1,9})/?$")  # of a pull request, at the end of its URL
 
 
@@ -202,11 +202,11 @@ def attention_table(rows: list[Row], marks: Callable[[Row], str] = lambda _: "",
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    work_id, target = text_of_value(row["work_id"]), row["target"]
+    work_id, target = text_of_value(row["work_id"]), target_of(row)
     heard_at, number = seconds_of(row["last_heard_at"]), NUMBER.search(row["pull_request"] or "")
     who = "@".join(dict.fromkeys(filter(None, [row["who"], row["machine"]]))) or "-"
     return (
-        " ".join(filter(None, [work_id, target if target != DEFAULT_TARGET.format(work_id) else ""])) or "-",
+        " ".join(filter(None, [work_id, target])) or "-",
         f"{who} via {row['brought_by']}" if row.get("brought_by") else who,
         row["agent"] or "-",
         row["phase"] or "-",

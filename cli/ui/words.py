@@ -43,7 +43,7 @@ def events_of_log_are(count: int) -> str:
 
 
 def publishing_hint(run: Run, note: TreeNote, state: dict[str, Any] | None) -> str:
-    """Return which command publishes a run's events in this work tree; nothing does where that is barred, and in git refs.
+    """Return which command publishes a run's events in this work tree; none if that is barred, or git refs carry them.
 
     A run at work that this clone has not taken up is resumed, as its packet says.
     """

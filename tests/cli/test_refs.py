@@ -275,7 +275,7 @@ def test_a_killed_exchange_loses_nothing(one: CarriedClone, verb: str) -> None:
     one.sync()
     assert {"by one", "by two"} <= one.clients()
     assert one.origin.ids() == one.log_ids()
-    assert one.sync().stdout == "nothing new at origin of the runs here\n"
+    assert one.sync().stdout == "nothing to fetch from origin, and nothing to send\n"
 
 
 @pytest.mark.parametrize("note", [b"", b"{", b"[]", b"\xff", b'{"commit": 1, "log": 2}', b"[" * 100_000])
@@ -285,7 +285,7 @@ def test_a_lost_note_of_what_was_sent_costs_a_comparison(one: CarriedClone, note
     one.sync()
     assert "by two" in one.clients()
     assert one.origin.ids() == one.log_ids()
-    assert one.sync().stdout == "nothing new at origin of the runs here\n"
+    assert one.sync().stdout == "nothing to fetch from origin, and nothing to send\n"
 
 
 def test_a_start_says_nothing_of_what_no_session_has_ended(one: CarriedClone) -> None:

@@ -21,7 +21,7 @@ def test_a_ref_that_was_forgotten_is_sent_by_name_alone(one: CarriedClone) -> No
     assert one.origin.heads() == {}
     assert one.refs(SENT) == ""
     one.work("second")
-    assert one.sync().stdout == "nothing new at origin of the runs here\n"
+    assert one.sync().stdout == "nothing to fetch from origin, and nothing to send\n"
     said = f"deleted at origin: only `faber-ledger sync {RUN}` sends it from here"
     assert said in one.faber("status").stdout
     assert "its ref is gone already at origin\n" in one.faber("run", "forget", "--remote", RUN, "--yes").stdout
@@ -42,7 +42,7 @@ def test_a_forgotten_refs_events_are_fetched_before_and_said(one: CarriedClone) 
     assert f"would delete {SENT}{RUN} at origin, with {count} events, all of them in this clone's log" in done.stderr
     assert "by two" in one.clients()
     assert one.origin.has(two)
-    assert one.sync().stdout == "nothing new at origin of the runs here\n"
+    assert one.sync().stdout == "nothing to fetch from origin, and nothing to send\n"
 
 
 def test_what_a_colleague_sends_again_is_absorbed(one: CarriedClone) -> None:

@@ -105,7 +105,7 @@ def test_two_clones_that_start_one_id_overwrite_nothing(one: CarriedClone) -> No
     assert hint in two.call(*two.command("doctor")).stdout
     assert (path.read_bytes(), two.log_of(SHOP)) == before
     assert one.origin.heads()[SHOP] == head
-    assert one.sync(SHOP).stdout == "nothing new at origin of the runs here\n"
+    assert one.sync(SHOP).stdout == "nothing to fetch from origin, and nothing to send\n"
 
 
 def test_a_ledger_of_a_newer_format_is_left_alone(one: CarriedClone) -> None:

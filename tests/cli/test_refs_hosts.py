@@ -137,7 +137,7 @@ def test_linked_work_trees_send_one_ref(one: CarriedClone) -> None:
     tree.sync()
     assert one.origin.has(one)
     assert "in the tree" in one.clients()
-    assert one.sync().stdout == "nothing new at origin of the runs here\n"
+    assert one.sync().stdout == "nothing to fetch from origin, and nothing to send\n"
 
 
 def test_a_submodule_is_a_project_of_its_own(one: CarriedClone) -> None:
@@ -310,7 +310,7 @@ def test_many_refs_are_listed_and_left_alone(one: CarriedClone) -> None:
         given.append(f"data {len(message)}\n{message}\nM 100644 :{count + 1} ledger.db\n")
     one.origin.git("fast-import", "--quiet", content="".join(given).encode())
     more = f"origin has {count:,} more runs: `faber-ledger run list --remote`"
-    assert one.sync().stdout == f"nothing new at origin of the runs here\n{more}\n"
+    assert one.sync().stdout == f"nothing to fetch from origin, and nothing to send\n{more}\n"
     shown = one.faber("run", "list", "--remote").stdout.splitlines()
     assert len(shown) == count + 2
     assert shown[2].split()[:2] == [f"shop-{count}", str(count)]

@@ -55,10 +55,10 @@ def test_a_change_of_the_metadata_alone_is_sent_and_taken(one: CarriedClone, two
     assert unsent in two.faber("status").stdout
     assert two.sync().stdout == f"{RUN}: its metadata.json sent to origin\n"
     assert unsent not in two.faber("status").stdout
-    assert two.sync().stdout == "nothing new at origin of the runs here\n"
+    assert two.sync().stdout == "nothing to fetch from origin, and nothing to send\n"
     one.sync()
     assert (plan_in(one), plan_at(one)) == ("second", "second")
-    assert "nothing new" in one.sync().stdout
+    assert "nothing to send" in one.sync().stdout
 
 
 def test_an_old_copy_that_was_not_changed_undoes_nothing(one: CarriedClone, two: CarriedClone) -> None:

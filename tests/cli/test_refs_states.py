@@ -117,7 +117,7 @@ def test_states_that_both_clones_have_changed_are_merged(one: CarriedClone) -> N
     for clone in (one, two):
         assert [phase["status"] for phase in clone.state["phases"]] == ["completed"] * 3
         assert clone.state["note"] == "theirs"
-        assert "nothing new" in clone.sync().stdout
+        assert "nothing to send" in clone.sync().stdout
 
 
 def test_a_state_that_nobody_edited_is_not_said_to_differ(one: CarriedClone) -> None:
@@ -162,6 +162,42 @@ def test_a_pull_that_brings_another_clones_sessions_asks_for_a_sync(tmp_path: Pa
     one.sync()
     assert "lacks" not in one.faber("status").stdout
     one.faber("verify")
+
+
+def test_where_a_finished_run_is_active_another_branch_may_have_one_at_the_remote(one: CarriedClone) -> None:
+    one.git("switch", "-qc", "feature/258")
+    one.change(status="completed", branch="feature/258", updated_at=LATER)
+    said = "o run of this branch is here: `faber-ledger run list --remote` shows those at the remote"
+    assert said not in one.faber("status").stdout
+    one.git("switch", "-qc", "feature/7")
+    assert said in one.faber("status").stdout
+    assert said in one.start_line()
+    one.git("switch", "-q", "main")
+    assert said not in one.faber("status").stdout
+
+
+def test_the_backup_of_a_run_that_was_finished_elsewhere_goes(one: CarriedClone) -> None:
+    two = bring(one)
+    two.work("on the desktop")
+    backup = two.state_path.with_name("state.json.backup")
+    assert backup.exists()
+    two.sync()
+    one.sync()
+    one.change(status="completed", updated_at=LATEST)
+    one.sync()
+    assert "(completed, build)" in two.sync().stdout
+    assert not backup.exists()
+
+
+def test_the_machine_in_the_list_is_that_of_the_session_at_work_here(one: CarriedClone) -> None:
+    two = bring(one)
+    one.record("here")
+    two.work("there")
+    two.sync()
+    one.sync()
+    (row,) = json.loads(one.faber("run", "list", "--json").stdout)["data"]
+    (own,) = json.loads(two.faber("run", "list", "--json").stdout)["data"]
+    assert row["machine"] != own["machine"]
 
 
 def test_what_a_sync_said_of_a_merge_is_not_said_again(one: CarriedClone) -> None:
@@ -217,7 +253,7 @@ def test_a_change_is_unsent_until_it_is_sent_and_taken(one: CarriedClone, member
     assert one.sync().stdout == f"{RUN}: its state sent to origin\n"
     assert unsent not in one.faber("status").stdout
     one.state_path.touch()
-    assert one.sync().stdout == "nothing new at origin of the runs here\n"
+    assert one.sync().stdout == "nothing to fetch from origin, and nothing to send\n"
     two.sync()
     assert two.state["current_phase"] == "evaluate"
 
@@ -405,7 +441,7 @@ def test_an_end_is_sent_although_its_folder_is_removed_at_once(one: CarriedClone
     assert at_origin(one)["status"] == "completed"
     assert at_origin(one, "metadata.json") == {"plan_id": "of the last session"}
     assert one.origin.has(one)
-    assert one.sync().stdout == "nothing new at origin of the runs here\n"
+    assert one.sync().stdout == "nothing to fetch from origin, and nothing to send\n"
 
 
 def test_a_lost_folders_changes_are_merged_with_theirs(one: CarriedClone) -> None:

@@ -322,6 +322,7 @@ def test_an_error_of_a_step_that_is_done_since_is_over(project: Project) -> None
     errors = [{"phase": "build", "step": "implement", "error": "3 tests failed"}]
     assert "Last error" in position_in(project, current_step="test", errors=errors)
     build = {"status": "in_progress", "completed_steps": ["implement"]}
+    assert "Last error" not in position_in(project, current_step="implement", errors=errors, phases={"build": build})
     assert "Last error" not in position_in(project, current_step="test", errors=errors, phases={"build": build})
     phases = {"build": {"status": "completed"}, "evaluate": {"status": "in_progress"}}
     assert "Last error" not in position_in(project, current_phase="evaluate", errors=errors, phases=phases)
