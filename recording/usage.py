@@ -160,10 +160,10 @@ class _Course:
         after, started = [sum([one <= when for one in times]) for times in (self._times, self._started)]
         self.until = min([*self._times[after:], *self._started[started:]], default="~")
         _, self.session_id, self.phase = self._moments[after - 1] if after else ("", None, None)
-        if self._started:
-            self.phase = self._phases[started - 1] if started else None
-        elif after and self.phase != self._moments[after][2]:
-            self.phase = None
+        if started:
+            self.phase = self._phases[started - 1]
+        elif after and self.until not in self._started and self.phase != self._moments[after][2]:
+            self.phase = None  # it changed meanwhile, and no phase has the time
 
 
 def _read_files(transcript: str, marks: dict[str, list[str]], reader: Reader) -> tuple[dict[str, str], Responses]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -232,6 +233,35 @@ def test_a_response_belongs_to_the_phase_of_its_time(project: Project) -> None:
     append(path, response("msg_3", (3, 3, 3)))
     deliver(project, END, path)
     assert counted(project, "in_phase", "input_tokens") == [("build", 1), (None, 2), ("build", 3)]
+
+
+def test_before_the_first_phase_begins_a_response_is_in_the_phase_that_the_run_says(project: Project) -> None:
+    """`run start` says `current_phase: frame`; FABER notes the time of its begin only later."""
+    path = place_of(project, ME)
+    project.change_state(current_phase="frame", phases={"frame": {"status": "pending"}})
+    deliver(project, START, path)
+    append(path, response("before", (8, 8, 8), after=-60), response("msg_1", (1, 1, 1), after=2))
+    begun = {"status": "in_progress", "started_at": utc_text(now() + 10)}
+    project.change_state(phases={"frame": begun})
+    append(path, response("msg_2", (2, 2, 2), after=20))
+    deliver(project, PRE, path)
+    assert counted(project, "in_phase", "input_tokens") == [("frame", 3)]
+    assert "in 2 responses: frame 9\n" in project.said("status")
+
+
+def test_before_the_first_phase_begins_a_phase_that_changed_is_unknown(project: Project) -> None:
+    path = place_of(project, ME)
+    project.change_state(current_phase="frame", phases={})
+    deliver(project, START, path)
+    said = response("msg_1", (1, 1, 1), after=1)
+    time.sleep(2)
+    project.change_state(current_phase="build")
+    deliver(project, END, path)  # which finds no transcript yet
+    append(path, said)
+    project.change_state(phases={"evaluate": {"status": "in_progress", "started_at": utc_text(now() + 60)}})
+    deliver(project, START, path)
+    deliver(project, END, path)
+    assert counted(project, "in_phase") == [(None,)]
 
 
 @pytest.mark.parametrize("name", [TOKEN, "m" * 500, "claude-\u202e\n", 7])
