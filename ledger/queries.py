@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 HOSTNAME = "json_extract(payload, '$.environment.hostname')"
-PHASE = "json_extract(payload, '$.phase')"
+PHASE = "coalesce(json_extract(payload, '$.phase'), json_extract(payload, '$.in_phase'))"
 PAGE = 500
 STARTED = "type = 'session_started'"  # a bound value would not match the partial index
 KNOWN_STARTS = f"{STARTED} AND payload IS NOT NULL"  # not redacted
