@@ -80,6 +80,19 @@ def test_contents_that_have_more_than_was_loaded_were_not_cut(tmp_path: Path) ->
         assert "--budget gives more" not in shown
 
 
+def test_a_state_that_is_outlined_by_its_form_was_not_cut(tmp_path: Path) -> None:
+    """What other phases did is never given, however large the budget is."""
+    made = Project.made(tmp_path / "made")
+    done = {"status": "completed", "completed_steps": [f"step {number}" for number in range(900)]}
+    made.change_state(phases={"frame": done, "build": {"status": "in_progress", "notes": "x" * 3000}})
+    for options in ([], ["--verbose"], ["--dry-run"], ["--budget", "200000"]):
+        shown = made.said("session-load", "--force", "--artifacts", "workflow-state", *options)
+        assert "as an outline" in shown
+        assert "--budget gives more" not in shown
+        cut = made.said("session-load", "--force", "--artifacts", "workflow-state", *options, "--budget", "2000")
+        assert re.search(r"^Contents .*given: .* KB \(--budget gives more\)$", cut, re.MULTILINE)
+
+
 def test_nobody_misses_an_optional_file_of_the_shipped_workflow(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "project")
     (project.root / "plugins/faber/docs/workflow-orchestration-protocol.md").unlink()
