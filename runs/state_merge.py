@@ -69,8 +69,32 @@ class Merged(NamedTuple):
     remark: str = ""
 
     def lines(self, names: Mapping[str, str] | None = None) -> list[str]:
-        """Name what was not used, one line each, perhaps with other `names` of the sides."""
-        return [*([self.remark] if self.remark else []), *[loss.line(names or {}) for loss in self.losses]]
+        """Name what was not used, a line each and a step once, perhaps with other `names` of the sides."""
+        shown: list[Loss] = []
+        for loss in self.losses:
+            if not any([_say_same_step(loss, one) for one in shown]):
+                shown.append(loss)
+        return [*([self.remark] if self.remark else []), *[loss.line(names or {}) for loss in shown]]
+
+
+def _say_same_step(one: Loss, other: Loss) -> bool:
+    """Return whether two losses are of the same step, which a state has by name and by id, in its phase too."""
+    mine, theirs = _step_of(one), _step_of(other)
+    if mine is None or theirs is None or (one.used, mine[1]) != (other.used, theirs[1]):
+        return False
+    return mine[0] == theirs[0] or None in (mine[0], theirs[0])
+
+
+def _step_of(loss: Loss) -> tuple[str | None, str | None] | None:
+    """Return the phase, None if it is not said, and the name of the step that a side had; None for another key."""
+    place, _, key = loss.key.rpartition(".")
+    if key not in POSITION[1:] or (place and not place.startswith("phases.")):
+        return None
+    phase, name = place.removeprefix("phases.") or None, loss.other
+    if key == POSITION[2] and name and ":" in name:
+        before, _, after = name.partition(":")
+        return phase or before.strip('"'), f'"{after}'
+    return phase, name
 
 
 def merge_states(base: bytes, ours: bytes, theirs: bytes, blocks: Blocks | None) -> Merged:

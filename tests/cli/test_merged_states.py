@@ -18,6 +18,12 @@ FRAME, BUILD = {"name": "frame", **BEGUN}, {"name": "build", **BEGUN}
 Members = dict[str, Any]
 
 
+def in_build(step: str) -> Members:
+    """Return what FABER writes of a step of the phase build."""
+    where = {"current_step": step, "current_step_id": f"build:{step}"}
+    return {**where, "phases": {"build": {**BEGUN, **where}}}
+
+
 class Case(NamedTuple):
     """What the base has, what each side changes in it, what the merge has, and what is said of what it does not use."""
 
@@ -83,6 +89,13 @@ CASES = {
             'both sides changed current_step: ours is used, theirs had "refine-spec"',
         ),
     ),
+    "both go on to another step, which stands in four places": Case(
+        {"updated_at": EARLY, "current_phase": "build", **in_build("implement")},
+        {"updated_at": LATE, **in_build("test")},
+        in_build("commit"),
+        {"updated_at": LATE, **in_build("test")},
+        ('both sides changed phases.build.current_step: ours is used, theirs had "commit"',),
+    ),
     "one works on in a phase that the other has completed": Case(
         {"updated_at": EARLY, "current_phase": "frame", "phases": {"frame": BEGUN, "build": BEGUN}},
         {"updated_at": LATE, "current_phase": "frame", "current_step": "again"},
@@ -101,6 +114,16 @@ CASES = {
         {"current_phase": "architect", "current_step": REMOVED, "updated_at": LATE},
         {"current_phase": "architect", "updated_at": LATE},
         ('both sides changed current_step: theirs is used, ours had "test"',),
+    ),
+    "steps of one name in two phases are two": Case(
+        {"updated_at": EARLY, "phases": {"build": {"current_step": "a"}, "frame": {"current_step": "a"}}},
+        {"updated_at": LATE, "phases": {"build": {"current_step": "b"}, "frame": {"current_step": "b"}}},
+        {"phases": {"build": {"current_step": "c"}, "frame": {"current_step": "c"}}},
+        {"updated_at": LATE, "phases": {"build": {"current_step": "b"}, "frame": {"current_step": "b"}}},
+        (
+            'both sides changed phases.build.current_step: ours is used, theirs had "c"',
+            'both sides changed phases.frame.current_step: ours is used, theirs had "c"',
+        ),
     ),
     "one cancels the run, the other works on": Case(
         {"updated_at": EARLY, "status": "in_progress"},
@@ -221,7 +244,7 @@ def assert_merged(clone: Clone, case: Case, events: set[str]) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("case", "way"), few(pair(CASES, WAYS), 6))
+@pytest.mark.parametrize(("case", "way"), few(pair(CASES, WAYS), 7))
 def test_a_merge_with_the_driver_never_stops(tmp_path: Path, case: str, way: str) -> None:
     clone, events = begin(tmp_path, CASES[case], way, driver=True)
     said = bring(clone, way, code=0)
