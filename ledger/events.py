@@ -215,9 +215,11 @@ class ContextReconstituted(TypedDict):
     """A run's context was put together again.
 
     `mode` says how the run is resumed: None if it cannot be, `stopped` if an ERROR ended the reconstitution.
+    `session_id` is the session of the client that asked, if any; earlier programs left it out.
     """
 
     type: Literal["context_reconstituted"]
+    session_id: NotRequired[str]
     status: str
     phase: str | None
     step: str | None

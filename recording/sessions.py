@@ -208,6 +208,16 @@ def is_own_session(view: View, caller: Caller) -> bool:
     return is_of_client and may_be_same(dict(start["event"]).get("pid"), caller["pid"])
 
 
+def session_of_client(view: View, client: str | None, writer: str) -> str | None:
+    """Return a client's session in this clone, even if another client's start has ended it; None without one."""
+    for mine in view.log.starts_of(client)[:1]:
+        name = session_of(mine)
+        entry = entry_of(view.blocks, name or "") or {}
+        if mine["writer"] == writer and entry.get("end_reason") in (None, "abandoned"):
+            return name
+    return None
+
+
 def session_to_load_into(view: View, caller: Caller, *, is_start: bool) -> str | None:
     """Return the session that a session-load goes on with; None if it opens one.
 

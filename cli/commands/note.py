@@ -13,10 +13,10 @@ from faber_ledger.cli.ui.output import json_option, show, warn_of
 from faber_ledger.cli.ui.which_run import choose_run, run_option, warn_if_kept
 from faber_ledger.context.notes import MAX_LETTERS, note_recorded
 from faber_ledger.ledger.clock import now
-from faber_ledger.projections.fold import current_session, entry_of, open_sessions
+from faber_ledger.projections.fold import current_session, open_sessions
 from faber_ledger.recording.left_facts import record_or_leave
 from faber_ledger.recording.secrets.mask import mask_text
-from faber_ledger.recording.sessions import View, client_of, session_of
+from faber_ledger.recording.sessions import View, client_of, session_of_client
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.progress import snapshot
 from faber_ledger.runs.run import find_root
@@ -58,12 +58,12 @@ def note(words: tuple[str, ...], kind: Kind, from_stdin: bool, run: str | None, 
     root = find_root(os.getcwd())
     meant = choose_run(root, run, records=True)
     warn_if_kept(meant)
-    writer = writer_of(root)
+    client, writer = client_of(os.environ), writer_of(root)
     with record_or_leave(meant, at=now(), writer=writer, warn=warn_of) as recording:
-        session_id = _own_session(recording.view, writer)
+        session_id = _own_session(recording.view, client, writer)
         fact: NoteRecorded = note_recorded(written, kind, session_id, snapshot(recording.state))
         fact["text"] = mask_text(written)
-        (recorded,) = recording.append([{"event": fact, "client": client_of(os.environ)}])
+        (recorded,) = recording.append([{"event": fact, "client": client}])
     data = {"run_id": meant.run_id, "id": recorded["id"], "at": recorded["at"], **recorded["event"]}
     lines = [f"✓ Recorded a {kind} on {meant.run_id}"]
     if data["text"] != written:
@@ -71,17 +71,14 @@ def note(words: tuple[str, ...], kind: Kind, from_stdin: bool, run: str | None, 
     show(data, lines, as_json=as_json)
 
 
-def _own_session(view: View, writer: str) -> str | None:
-    """Return the caller's session, even if another client's start has ended it, else this clone's newest open one.
+def _own_session(view: View, client: str | None, writer: str) -> str | None:
+    """Return the caller's session, else this clone's newest open one; None if only other clones have one.
 
-    None if only other clones have one. An older tool may have started it.
+    An older tool may have started it.
     """
-    client, current = client_of(os.environ), current_session(view.blocks)
-    for mine in view.log.starts_of(client)[:1]:
-        name = session_of(mine) or ""
-        entry = entry_of(view.blocks, name) or {}
-        if mine["writer"] == writer and entry.get("end_reason") in (None, "abandoned"):
-            return name
+    if own := session_of_client(view, client, writer):
+        return own
+    current = current_session(view.blocks)
     for name in reversed(open_sessions(view.blocks)):
         start = view.log.start_of(name)
         if name == current if start is None else start["writer"] == writer:

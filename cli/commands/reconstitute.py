@@ -28,7 +28,7 @@ from faber_ledger.ledger.command_errors import ChoiceNeeded
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, WorkflowNotFound
 from faber_ledger.recording.left_facts import record_or_leave
 from faber_ledger.recording.secrets.mask import mask_text
-from faber_ledger.recording.sessions import client_of
+from faber_ledger.recording.sessions import client_of, session_of_client
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.layouts import find_run
@@ -191,8 +191,11 @@ def _record_stop(run: Run, journal: Journal) -> None:
 def _record(run: Run, event: ContextReconstituted) -> None:
     """Record the reconstitution; a ledger that cannot be used is only a warning."""
     try:
-        with record_or_leave(run, at=now(), writer=writer_of(run.root), warn=output.warn_of) as recording:
-            recording.append([{"event": event, "client": client_of(os.environ)}])
+        client, writer = client_of(os.environ), writer_of(run.root)
+        with record_or_leave(run, at=now(), writer=writer, warn=output.warn_of) as recording:
+            if session_id := session_of_client(recording.view, client, writer):
+                event["session_id"] = session_id
+            recording.append([{"event": event, "client": client}])
     except (LedgerError, sqlite3.DatabaseError, OSError) as error:
         output.warn_lines(
             f"⚠️ WARNING: Reconstitution not recorded\nError: {one_line(error)}\n"

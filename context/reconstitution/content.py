@@ -52,7 +52,7 @@ class Sources(TypedDict):
 
 
 class Known(LedgerFacts):
-    """What a ledger has besides: all sessions, oldest first, all notes and the newest summaries, newest first.
+    """What a ledger has besides: all other sessions, oldest first, all notes and the newest summaries, newest first.
 
     `before` has sentences about the session before, and about other clones.
     """
@@ -385,7 +385,8 @@ def read_known(run: Run, elsewhere: Elsewhere | None, client: str | None, warn: 
     try:
         with read_log(run, warn) as log:
             blocks = fold(log.stream())
-            sessions = list(summarize_sessions(blocks))
+            own = [text_of(start["event"], "session_id") for start in log.starts_of(client)]  # not an earlier one
+            sessions = [one for one in summarize_sessions(blocks) if one["ended_at"] or one["session_id"] not in own]
             broken = describe_break(run.root, log, client, start_before(log, client))
             keeper = None if Settings(run, os.environ).summaries else run
             return {

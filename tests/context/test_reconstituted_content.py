@@ -160,6 +160,24 @@ def test_the_text_has_the_content_and_the_most_important_first(project: Project)
     assert END in project.faber("reconstitute").stdout.partition("two phones show one list")[2]
 
 
+def test_the_session_that_asks_is_no_earlier_one(project: Project) -> None:
+    """Its reconstitution is recorded with it; from outside, or from another client, it is an open session."""
+    me, other = ("324802ff-0231-4ac6-8eb6-c6c99574fbae", "5f0e3c11-8f0c-4f43-9f3b-6f0e3c118f0c")
+    for client in (other, me):
+        project.deliver("SessionStart.startup.print", client=client, pid="4711")
+    ask = ("reconstitute", "--only", "summaries")
+    inside = project.said(*ask, env={"CLAUDE_CODE_SESSION_ID": me})
+    assert "session on dev-machine-1, whose end never came, started " in inside
+    assert "session on dev-machine-1, open" not in inside
+    for env in ({}, {"CLAUDE_CODE_SESSION_ID": "another"}):
+        assert "session on dev-machine-1, open" in project.said(*ask, env=env)
+    found = [event.get("session_id") for event in project.of_type("context_reconstituted")]
+    assert found == [project.current, None, None]
+    lines = [line for line in project.said("log").splitlines() if "context_reconstituted" in line]
+    assert f"  {str(project.current)[-6:]}  " in lines[0]
+    assert "  -  " in lines[1]
+
+
 def test_an_error_is_whole_once(project: Project) -> None:
     """(session-manager-reload-reconstitution 11)"""
     long = "pytest: 3 failed\n" + "E   assert x\n" * 40 + "the end"
