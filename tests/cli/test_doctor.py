@@ -201,6 +201,7 @@ def test_a_commit_removes_the_backups_of_finished_runs(patient: Patient) -> None
     patient.git("commit", "--quiet", "--no-verify", "-m", "Runs of a colleague")
     for run in runs:
         (run / "state.json.backup").write_text("{}")
+        shutil.copy(patient.run / "ledger.db", run)  # without one the backup is another tool's
     patient.write("code.py", "x\n")
     patient.git("add", "code.py")
     assert patient.call("seal", "--pre-commit").returncode == 0

@@ -75,12 +75,12 @@ def test_where_no_run_is_at_work_those_of_the_branches_are_named(desktop: Desk, 
         desktop.active_path.unlink()
     one, two = desktop.way("1"), desktop.way("2")
     *before, head, first, second = desktop.said("run", "list").splitlines()
-    assert (head, {first, second}) == ("unfinished runs on other branches:", {f"  {one}", f"  {two}"})
+    assert (head, {first, second}) == ("runs of other branches:", {f"  {one}", f"  {two}"})
     assert (finished in "".join(before), "no runs yet" in before) == (True, False)
     newest_first = "; ".join([first.strip(), second.strip()])
     for command in ("status", "log"):
         assert desktop.said(command, code=10).endswith(f"\n\nhint: other branches have runs: {newest_first}\n")
-    assert desktop.said("run", "list", "--work-id", "2") == f"unfinished runs on other branches:\n  {two}\n"
+    assert desktop.said("run", "list", "--work-id", "2") == f"runs of other branches:\n  {two}\n"
     assert desktop.said("run", "list", "--work-id", "3") == "no run matches\n"
     assert desktop.said("run", "list", "--failed") == "no run matches\n"
 
@@ -113,7 +113,7 @@ def test_a_run_that_this_clone_keeps_is_not_left_out(desktop: Desk) -> None:
     desktop.active_path.unlink()
     listed = desktop.said("run", "list")
     assert f"\n~ {desktop.runs['2']} has no files in this work tree: they are on `feature/2`\n" in listed
-    assert listed.endswith(f"\nunfinished runs on other branches:\n  {desktop.way('1')}\n")
+    assert listed.endswith(f"\nruns of other branches:\n  {desktop.way('1')}\n")
     said = desktop.said("session-load", "--work-id", "7", code=1)
     assert "run `faber-ledger run list` to see the runs of this clone" in said
 
@@ -140,7 +140,7 @@ def test_a_run_that_is_finished_at_the_remote_is_not_at_work(laptop: Project, de
     Project(laptop.root, desktop.runs["1"]).change_state(status="completed")
     laptop.commit("finish 1")
     desktop.git("fetch", "--quiet")
-    assert desktop.said("run", "list") == f"unfinished runs on other branches:\n  {desktop.way('2')}\n"
+    assert desktop.said("run", "list") == f"runs of other branches:\n  {desktop.way('2')}\n"
     said = desktop.said("run", "resume", "--work-id", "1", code=10)
     assert f"{desktop.runs['1']} (work item 1, completed) on origin/main: `git switch main`\n" in said
     desktop.git("switch", "--quiet", "main")
@@ -160,7 +160,7 @@ def test_of_many_runs_a_few_are_named(laptop: Project) -> None:
         laptop.commit(f"start {work_id}")
     laptop.git("switch", "--quiet", "main")
     desktop = clone(laptop)
-    assert desktop.said("status", code=10).endswith("; 2 more, which `faber-ledger run list` shows\n")
+    assert desktop.said("status", code=10).endswith("; 2 more\n")
     assert len(desktop.said("run", "list").splitlines()) == 6
 
 
