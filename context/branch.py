@@ -103,8 +103,9 @@ def where_files_are(run: Run, branch: object) -> str:
     """Return where the files of a run are that this work tree lacks, else how they come here."""
     if trees := [os.path.relpath(one.root, run.root) for one in runs_in_other_work_trees(run)]:
         return f"they are in {', '.join(trees)} (`cd {quote_word(trees[0])}`)"
-    if has_files(run, branch):
-        return f"they are on {quoted(str(branch))} (`git switch {branch}`)"
+    for name in dict.fromkeys((branch, default_branch(run.root))):  # a merged branch may be gone
+        if has_files(run, name):
+            return f"they are on {quoted(str(name))} (`git switch {name}`{_pull_after(run, name)})"
     return f"`faber-ledger run resume {run.run_id}` brings them here"
 
 
@@ -112,7 +113,17 @@ def has_files(run: Run, branch: object) -> bool:
     """Return whether a branch, this clone's or a remote's, which is not checked out here, has the run's state."""
     if not isinstance(branch, str) or not is_safe(branch) or branch == branch_of(run.root):
         return False
-    refs = (_refs_of(run.root, branch) or "").split()
+    return _have_files(run, (_refs_of(run.root, branch) or "").split())
+
+
+def _pull_after(run: Run, branch: object) -> str:
+    """Return what brings the files of a run after a switch to a branch that has them at the remote alone."""
+    local = f"refs/heads/{branch}"
+    is_behind = local in (_refs_of(run.root, str(branch)) or "").split() and not _have_files(run, [local])
+    return ", `git pull`" if is_behind else ""
+
+
+def _have_files(run: Run, refs: list[str]) -> bool:
     paths = dict.fromkeys([place.shown(place.state_path) for place in places_of(run.root, run.run_id)])
     asked = "".join([f"{ref}:./{path}\n" for ref in refs for path in paths]).encode()
     found = GitQuery(["cat-file", "--batch-check=%(objecttype)"], run.root, content=asked).answer() if asked else None

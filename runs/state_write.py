@@ -11,9 +11,11 @@ import stat
 
 from faber_ledger.files.json_text import JsonText, lines_grown, lines_of
 from faber_ledger.ledger import disk
+from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.encoding import split_hashes
-from faber_ledger.ledger.errors import StateNotWritten
+from faber_ledger.ledger.errors import LedgerError, StateNotWritten
 from faber_ledger.projections.fold import FOLDED, PROJECTOR, blocks_of, fold, is_named, text_of
+from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.publish import publish, why_not_published
 from faber_ledger.runs.seen import shape_of
 from faber_ledger.runs.state_file import (
@@ -189,6 +191,34 @@ def refresh_copy(run: Run, state: JsonText, warn: Warn) -> None:
     content = state.text.encode()
     if read_state_copy(run) != content:
         keep_state(run, content, warn)
+
+
+def refresh_copy_if_newer(run: Run, state: JsonText, warn: Warn) -> None:
+    """Write the copy as `refresh_copy` does from a state that was only read, unless that is older: another branch's."""
+    copy = {} if run.is_kept else _read_copy(run)
+    if _updated_at(state.value) >= _updated_at(copy) and finished_copy(run, state.value) is None:
+        refresh_copy(run, state, warn)
+
+
+def finished_copy(run: Run, state: dict[str, Any]) -> dict[str, Any] | None:
+    """Return this clone's copy of a run's state if it is finished there, and the one here is older and is not.
+
+    A branch that was cut while the run was at work has such an old state for ever.
+    """
+    copy = {} if run.is_kept or state.get("status") in FINISHED else _read_copy(run)
+    return copy if copy.get("status") in FINISHED and _updated_at(state) <= _updated_at(copy) else None
+
+
+def _read_copy(run: Run) -> dict[str, Any]:
+    content = read_state_copy(run)
+    try:
+        return parse_state(run, content).value if content is not None else {}
+    except LedgerError:
+        return {}
+
+
+def _updated_at(state: dict[str, Any]) -> float:
+    return seconds_of(state.get("updated_at")) or 0.0
 
 
 def write_blocks(run: Run, blocks: Blocks, texts: dict[str, str], *, warn: Warn, known: KnownState | None) -> bool:

@@ -14,7 +14,7 @@ from faber_ledger.cli.sync.arrival import bring_run_from_refs
 from faber_ledger.cli.ui.git_words import hint_to_ask, runs_elsewhere, ways_to_runs
 from faber_ledger.cli.ui.output import documents_codes, json_option, say, show, tell, warn
 from faber_ledger.cli.ui.server import names_server, server_options
-from faber_ledger.cli.ui.which_run import complete_runs, hint_to_list, match_run, named_run, work_id_option
+from faber_ledger.cli.ui.which_run import check_in_tree, complete_runs, hint_to_list, match_run, named_run, work_id_option
 from faber_ledger.cli.ui.words import place_lines
 from faber_ledger.cli.worktrees import creation
 from faber_ledger.cli.worktrees.git import can_add, refuse_bare
@@ -290,14 +290,17 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
     warnings: list[str] = []
     at, is_new = now(), False
     with lock_takeover(root) or nullcontext():
-        about = work_to_resume(run_here(root, wanted.run_id))
+        there = run_here(root, wanted.run_id)
+        if there.is_kept and not os.path.lexists(there.state_path) and has_files(there, default_branch(root)):
+            check_in_tree(there)  # merged, and its state was never read here
+        about = work_to_resume(there)
         if about is not None:  # asked before anything is written
-            branch = branch_here(run_here(root, wanted.run_id))
+            branch = branch_here(there)
             new = Successor(root, wanted.run_id, about, command, before=before, branch=branch)
             warnings, _ = _take_over(new, yes=yes, as_json=as_json)
-        there = run_here(root, wanted.run_id)
         is_on_branch = branch_of(root) is not None and there.is_kept and has_files(there, branch_of_run(there))
-        if not is_on_branch:  # else they come with it
+        is_over = there.is_kept and about is None
+        if not (is_on_branch or is_over):  # else they come with it, or nobody needs them
             restore_gone(root, wanted.run_id, say)
         resumed = match_run(root, wanted.run_id)
         restore_ignored(resumed, say)

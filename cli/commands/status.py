@@ -10,16 +10,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from faber_ledger.cli.doctor.hooks import read_hook_log
-from faber_ledger.cli.reports.run_list import finished_copy, position_lines
+from faber_ledger.cli.reports.run_list import position_lines
 from faber_ledger.cli.reports.usage import usage_data, usage_line
 from faber_ledger.cli.sync.agreement import hint_at_remote
 from faber_ledger.cli.sync.refs import METADATA, STATE
 from faber_ledger.cli.sync.versions import due_files
 from faber_ledger.cli.ui.git_words import command_to_fetch, in_git_data, in_git_line
 from faber_ledger.cli.ui.output import json_option, show, warn
-from faber_ledger.cli.ui.which_run import choose_run, quiet_run_argument
+from faber_ledger.cli.ui.which_run import absorb_first, choose_run, quiet_run_argument
 from faber_ledger.cli.ui.words import CLIENT, ago, events_shown, plural, publishing_hint
-from faber_ledger.context.branch import MAY_BE_AT_REMOTE, has_branch, is_late, is_of_another, not_in_tree
+from faber_ledger.context.branch import (
+    MAY_BE_AT_REMOTE,
+    branch_of_run,
+    has_branch,
+    is_late,
+    is_of_another,
+    not_in_tree,
+    where_files_are,
+)
 from faber_ledger.context.notes import notes_of
 from faber_ledger.context.position import branch_by_log, say_what_stops
 from faber_ledger.ledger.clock import now, seconds_of, utc_text
@@ -88,8 +96,9 @@ def status(run: str | None, as_json: bool) -> None:
         error.hint = hint_at_remote(root) or error.hint
         raise
     state = _read_state(meant)  # raises if git has stopped at it
+    absorb_first(meant)
     is_stopped = _warn_of_conflict(root)
-    finished = finished_copy(meant, state)
+    finished = state_write.finished_copy(meant, state)
     found, is_set_up = _read_ledger(meant, state), not lacks_driver(root)
     if finished is not None:  # what is here is of the time before, and stays so
         state, found = finished, found._replace(missing=0, agrees=True)
@@ -215,8 +224,9 @@ def _read_state(run: Run) -> dict[str, Any]:
     """Return a run's state; what the log knows of it where git ignores the file and it is not here."""
     try:
         found = state_file.read_state(run)
-    except StateMissing:
+    except StateMissing as error:
         if not state_file.is_state_ignored(run):
+            error.hint = where_files_are(run, branch_of_run(run)) if run.is_kept else error.hint
             raise
         with read_log(run) as log:
             state = {**known_members(log, run), **fold(log.stream())}
@@ -225,8 +235,7 @@ def _read_state(run: Run) -> dict[str, Any]:
             f" `faber-ledger run resume {run.run_id}` continues the run here"
         )
         return state
-    if finished_copy(run, found.value) is None:
-        state_write.refresh_copy(run, found, warn)
+    state_write.refresh_copy_if_newer(run, found, warn)
     return found.value
 
 

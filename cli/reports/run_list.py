@@ -14,7 +14,7 @@ from faber_ledger.cli.ui.attention import Filters, Row, describe
 from faber_ledger.cli.ui.which_run import match_run
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.text import one_line
-from faber_ledger.ledger.clock import seconds_of, utc_text
+from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.queries import summarize
@@ -44,8 +44,8 @@ from faber_ledger.runs.progress import (
 from faber_ledger.runs.projecting import find_restorable, known_members
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.seen import client_here, is_alive
-from faber_ledger.runs.state_file import is_state_ignored, parse_state, read_state, read_state_copy, state_copy_path
-from faber_ledger.runs.state_write import KnownState
+from faber_ledger.runs.state_file import is_state_ignored, read_state, state_copy_path
+from faber_ledger.runs.state_write import KnownState, finished_copy, refresh_copy_if_newer
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
@@ -129,6 +129,8 @@ def read_facts(run: Run) -> RunFacts:
                 is_shown = not is_ignored and KnownState(document).shows(opened)
                 blocks = blocks if is_shown else fold(opened.stream())
                 start = newest_start(run, opened, blocks)
+                if state and not is_ignored:
+                    refresh_copy_if_newer(run, document, lambda message: None)
                 branch = branch or opened.first_branch(besides=default_branch(run.root)) or ""
     except (LedgerError, sqlite3.DatabaseError) as error:
         ledger_problem = str(error)
@@ -159,20 +161,6 @@ def _machine_of(start: Recorded | None) -> str | None:
     environment = dict(start["event"]).get("environment") if start is not None else None
     machine = environment.get("hostname") if isinstance(environment, dict) else None
     return machine if isinstance(machine, str) else None
-
-
-def finished_copy(run: Run, state: dict[str, Any]) -> dict[str, Any] | None:
-    """Return this clone's copy of a run's state if it is finished there, and the one here is older and is not.
-
-    A branch that was cut while the run was at work has such an old state for ever.
-    """
-    content = None if run.is_kept or state.get("status") in FINISHED else read_state_copy(run)
-    try:
-        copy = parse_state(run, content).value if content is not None else {}
-    except LedgerError:
-        return None
-    is_older = (seconds_of(state.get("updated_at")) or 0.0) <= (seconds_of(copy.get("updated_at")) or 0.0)
-    return copy if copy.get("status") in FINISHED and is_older else None
 
 
 def newest_start(run: Run, log: Log, blocks: Blocks) -> Recorded | None:

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import sqlite3
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -22,10 +23,12 @@ from faber_ledger.runs.carry import sender_of
 from faber_ledger.runs.clone import lock_run, note_use
 from faber_ledger.runs.kept import run_here, run_ids_here, runs_here
 from faber_ledger.runs.layouts import find_run, find_runs
-from faber_ledger.runs.log import has_log, lacks_ledger
+from faber_ledger.runs.log import has_log, lacks_ledger, read_log
 from faber_ledger.runs.of_work import is_of_work, runs_of_work, start_of, with_states
 from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import Run, find_root, path_form
+from faber_ledger.runs.state_file import read_state
+from faber_ledger.runs.state_write import refresh_copy_if_newer
 
 R = TypeVar("R")
 Command: TypeAlias = Callable[..., Any]
@@ -45,7 +48,17 @@ def run_with_ledger(text: str | None) -> Run:
         if carries_refs(root):
             hint = f"`faber-ledger {command_to_fetch(root)}` fetches it, if it was sent; else {hint}"
         raise RunNotFound(f"the run {run.run_id} has no ledger {'here' if carries_refs(root) else 'yet'}", hint=hint)
+    absorb_first(run)
     return run
+
+
+def absorb_first(run: Run) -> None:
+    """Absorb the published file of a run that this clone has no log of, and keep its state for branches without it."""
+    if has_log(run) or lacks_ledger(run):
+        return
+    with suppress(LedgerError, OSError, sqlite3.Error):  # the command itself says what is wrong
+        read_log(run, warn).close()
+        refresh_copy_if_newer(run, read_state(run), warn)
 
 
 def run_to_project(text: str | None, *, needs_ledger: bool) -> Run:

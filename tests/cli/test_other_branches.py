@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -112,7 +113,10 @@ def test_a_run_that_this_clone_keeps_is_not_left_out(desktop: Desk) -> None:
     desktop.git("switch", "--quiet", "main")
     desktop.active_path.unlink()
     listed = desktop.said("run", "list")
-    assert f"\n~ {desktop.runs['2']} has no files in this work tree: they are on `feature/2` (`git switch feature/2`)\n" in listed
+    assert (
+        f"\n~ {desktop.runs['2']} has no files in this work tree: they are on `feature/2` (`git switch feature/2`)\n"
+        in listed
+    )
     assert listed.endswith(f"\nruns of other branches:\n  {desktop.way('1')}\n")
     said = desktop.said("session-load", "--work-id", "7", code=1)
     assert "run `faber-ledger run list` to see the runs of this clone" in said
@@ -176,3 +180,53 @@ def test_a_project_in_a_folder_and_a_branch_without_a_commit(tmp_path: Path) -> 
     shop.write(".fractary/faber/x", "")
     (top / ".git/faber-ledger").rename(tmp_path / "away")  # as in a clone
     assert "(work item 1) on feature/1: `git switch feature/1`\n" in shop.said("run", "list")
+
+
+@pytest.fixture
+def older(laptop: Project, desktop: Desk) -> Desk:
+    """A clone that has read the finished, merged run 1 on main, on a branch that is older than the merge."""
+    desktop.git("switch", "--quiet", "--create", "feature/3")
+    laptop.git("switch", "--quiet", "feature/1")
+    run = Project(laptop.root, desktop.runs["1"])
+    run.change_state(status="completed", updated_at="2030-01-01T00:00:00Z")
+    laptop.commit("finish 1")
+    laptop.git("switch", "--quiet", "main")
+    laptop.git("merge", "--quiet", "feature/1")
+    laptop.git("branch", "--quiet", "--delete", "feature/1")
+    desktop.git("switch", "--quiet", "main")
+    desktop.git("pull", "--quiet", "--prune")
+    return desktop
+
+
+@pytest.mark.parametrize("read", ["run list", "log --work-id 1", "status --work-id 1"])
+def test_a_finished_run_stays_finished_on_a_branch_that_lacks_it(older: Desk, read: str) -> None:
+    run = older.runs["1"]
+    older.said(*read.split())
+    older.git("switch", "--quiet", "feature/3")
+    assert re.search(rf"^~ {run} .* done$", older.said("run", "list"), re.MULTILINE)
+    assert "\nStatus: completed\n" in older.said("status", run)
+    three = older.start_run("3")
+    assert "Workflow already completed - nothing to resume" in older.said("run", "resume", run)
+    assert older.git("status", "--short", "--untracked-files=all", "--", f":!*{three}*") == ""
+
+
+def test_a_branch_with_an_older_state_does_not_undo_what_is_known(older: Desk) -> None:
+    older.said("run", "list")
+    older.git("switch", "--quiet", "--detach", "HEAD^")
+    assert " done\n" in older.said("run", "list")
+    older.git("switch", "--quiet", "feature/3")
+    assert " done\n" in older.said("run", "list")
+
+
+def test_the_default_branch_has_the_files_of_a_merged_run(older: Desk) -> None:
+    run = older.runs["1"]
+    older.said("run", "list")
+    older.git("switch", "--quiet", "feature/3")
+    (older.root / ".git/faber-ledger/runs" / run / "state.json").unlink()
+    there = "they are on `main` (`git switch main`)\n"
+    assert f"\n~ {run} has no files in this work tree: {there}" in older.said("run", "list")
+    older.start_run("3")
+    for command, code in (("status", 1), ("run resume", 10)):
+        assert older.said(*command.split(), run, code=code).endswith(f"hint: {there}"), command
+    older.git("update-ref", "refs/heads/main", "feature/3")
+    assert "hint: they are on `main` (`git switch main`, `git pull`)\n" in older.said("status", run, code=1)
