@@ -96,7 +96,7 @@ def render_position(
     """Return the position by a run's state, its workflow and its notes.
 
     `answers` are the notes among which an answer to a failure may be, newest first; the same if they are not given.
-    `branch` is the run's by its log, which counts where the state names none and the default branch is checked out.
+    `branch` is the run's by its log, as `branch_by_log` returns it.
     `before` has sentences about the session before, and about other clones; `on_failure` is where the protocol says
     what to do when a step fails. `asked_at` is when a command asked for it, None for the packet of a start. No text of
     a repository makes lines.
@@ -409,9 +409,10 @@ def _line_about_place(run: Run, state: dict[str, Any], by_log: str | None) -> tu
 
 
 def branch_by_log(run: Run, state: dict[str, Any], log: Log) -> str | None:
-    """Return a run's first branch by its log, if the state names none and the default branch is checked out."""
+    """Return a run's first branch by its log, if the state names none, and its files or its branch are not here."""
     here = branch_of(run.root)
-    if progress.branch_name(state) or here is None or not f"{default_ref(run.root)}".endswith(f"/{here}"):
+    is_default = here is not None and f"{default_ref(run.root)}".endswith(f"/{here}")
+    if progress.branch_name(state) or not (run.is_kept or is_default):
         return None
     return log.first_branch(besides=here)
 

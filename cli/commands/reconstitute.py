@@ -94,7 +94,7 @@ def reconstitute(
     try:
         state = load_state(meant)
         elsewhere = look_elsewhere(meant, state) if has_content else None
-        known = read_known(meant, elsewhere, client_of(os.environ), output.warn_of)
+        known = read_known(meant, state, elsewhere, client_of(os.environ), output.warn_of)
         known["before"] += describe_other_runs(meant, state) if has_content else []
         context = reconstitute_context(meant, state, config, journal, known)
     except (click.Abort, KeyboardInterrupt, LedgerError) as error:
@@ -110,6 +110,7 @@ def reconstitute(
     if has_content:
         workflow, is_over = _find_workflow(meant, state, config["plugin_roots"]), state.get("status") in FINISHED
         about: dict[str, Any] = {"workflow": workflow, "answers": known["notes"], "asked_at": now()}
+        about["branch"] = known["branch_to_switch"]
         position = render_position(meant, state, before=[] if is_over else known["before"], **about)
         sources: Sources = {"context": context, "state": state, "position": position, "known": known}
         output.tell_lines(render_content(sources, budget=budget, only=only))

@@ -14,7 +14,14 @@ from faber_ledger.cli.sync.arrival import bring_run_from_refs
 from faber_ledger.cli.ui.git_words import hint_to_ask, runs_elsewhere, ways_to_runs
 from faber_ledger.cli.ui.output import documents_codes, json_option, say, show, tell, warn
 from faber_ledger.cli.ui.server import names_server, server_options
-from faber_ledger.cli.ui.which_run import check_in_tree, complete_runs, hint_to_list, match_run, named_run, work_id_option
+from faber_ledger.cli.ui.which_run import (
+    check_in_tree,
+    complete_runs,
+    hint_to_list,
+    match_run,
+    named_run,
+    work_id_option,
+)
 from faber_ledger.cli.ui.words import place_lines
 from faber_ledger.cli.worktrees import creation
 from faber_ledger.cli.worktrees.git import can_add, refuse_bare

@@ -166,8 +166,7 @@ def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
             is_open = _is_client_here(run, log, found.blocks)
             unsent = describe_unsent(run, log, is_start=False, is_open=is_open) or _unsent_files(run, is_open=is_open)
             found = found._replace(unsent=unsent, unknown=len(list_unknown(found.blocks, blocks_of(state))))
-        kept = log.first_branch(besides=branch_of(run.root)) if run.is_kept else None
-        found = found._replace(branch=kept or branch_by_log(run, state, log))
+        found = found._replace(branch=branch_by_log(run, state, log))
     if not run.is_kept:
         found = found._replace(missing=missing, why=why_not_published(run, state, TreeNote(run)))
         named = branch_name(state) or found.branch

@@ -82,8 +82,8 @@ def run_to_project(text: str | None, *, needs_ledger: bool) -> Run:
 
 
 def warn_if_kept(run: Run) -> None:
-    """Warn if the work tree lacks the run, so that what is recorded stays below the git directory."""
-    if run.is_kept:
+    """Warn if the work tree lacks the run, and it is not finished: what is recorded stays below the git directory."""
+    if run.is_kept and not any([state.get("status") in progress.FINISHED for _, state in with_states([run])]):
         warn_of(not_in_tree(run, branch_of_run(run)))
 
 

@@ -15,6 +15,7 @@ from faber_ledger.context.elsewhere import Elsewhere
 from faber_ledger.context.grants import ANSWERS
 from faber_ledger.context.notes import is_gone, note_of, summaries_of, words_of_note
 from faber_ledger.context.packet import describe_break, start_before
+from faber_ledger.context.position import branch_by_log
 from faber_ledger.context.reconstitution.faber_files import DECISION_TYPES, Compacted, LedgerFacts, words_of_event
 from faber_ledger.context.reconstitution.journal import list_in_line, text_or_na
 from faber_ledger.context.reconstitution.steps import FETCH
@@ -29,6 +30,7 @@ from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.projections.fold import fold, session_history
 from faber_ledger.projections.history import ABANDONED, SessionSummary, machines_of, summarize_sessions
 from faber_ledger.runs import progress
+from faber_ledger.runs.git import default_branch
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.progress import text_of, text_of_value
 from faber_ledger.runs.run import Run, is_name
@@ -54,9 +56,10 @@ class Sources(TypedDict):
 class Known(LedgerFacts):
     """What a ledger has besides: all other sessions, oldest first, all notes and the newest summaries, newest first.
 
-    `before` has sentences about the session before, and about other clones.
+    `before` has sentences about the session before, and about other clones; `branch_to_switch` is as `branch_by_log`.
     """
 
+    branch_to_switch: str | None
     sessions: list[SessionSummary]
     notes: list[Note]
     summaries: list[Compacted]
@@ -377,7 +380,9 @@ PARTS: dict[str, tuple[str, Callable[[Sources], Iterator[str]]]] = {
 NEWEST_SUMMARIES = 5
 
 
-def read_known(run: Run, elsewhere: Elsewhere | None, client: str | None, warn: Callable[[str], None]) -> Known:
+def read_known(
+    run: Run, state: dict[str, Any], elsewhere: Elsewhere | None, client: str | None, warn: Callable[[str], None]
+) -> Known:
     """Return what a run's ledger knows; next to nothing if there is none, or it cannot be read.
 
     `elsewhere` has asked git about other clones for this client. `warn` is called with what was set aside.
@@ -393,6 +398,8 @@ def read_known(run: Run, elsewhere: Elsewhere | None, client: str | None, warn: 
                 "events": log.count_events(),
                 "ended": [session["session_id"] for session in sessions if session["ended_at"]],
                 "starts": _read_starts(run, blocks),
+                "branch": log.first_branch(besides=default_branch(run.root)),
+                "branch_to_switch": branch_by_log(run, state, log),
                 "sessions": sessions,
                 "notes": _read_notes(run, log),
                 "summaries": [
@@ -409,7 +416,8 @@ def read_known(run: Run, elsewhere: Elsewhere | None, client: str | None, warn: 
             }
     except (LedgerError, sqlite3.DatabaseError, OSError):
         there = elsewhere.describe(None, client) if elsewhere else []
-        return {"events": 0, "ended": [], "starts": [], "sessions": [], "notes": [], "summaries": [], "before": there}
+        facts: LedgerFacts = {"events": 0, "ended": [], "starts": [], "branch": None}
+        return {**facts, "branch_to_switch": None, "sessions": [], "notes": [], "summaries": [], "before": there}
 
 
 def _read_starts(run: Run, blocks: Blocks) -> list[Start]:

@@ -26,11 +26,12 @@ class Compacted(TypedDict):
 
 
 class LedgerFacts(TypedDict):
-    """What a ledger has: how many events, the ids of the sessions that have ended, and where sessions began."""
+    """What a ledger has: how many events, the ids of the sessions that have ended, where sessions began, the branch."""
 
     events: int
     ended: list[str]
     starts: list[Start]
+    branch: str | None
 
 
 MAX_BYTES = 1024 * 1024

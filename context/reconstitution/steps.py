@@ -52,7 +52,8 @@ def reconstitute_context(
     if config["problem"]:
         what = "User configuration cannot be used - continuing without mapped commands and plugin roots"
         journal.warn("user_config_invalid", what, {"Error": config["problem"]}, "Correct the file, or remove it")
-    work_id, named, branch_named = _work_id(state), state.get("artifacts"), progress.branch_name(state)
+    work_id, named = _work_id(state), state.get("artifacts")
+    branch_named = progress.branch_name(state) or known["branch"]
     artifacts: dict[str, Any] = dict(named) if isinstance(named, dict) else {}
     if branch_named is not None:
         artifacts["branch_name"] = branch_named  # where RECON looks for it; real states name it elsewhere

@@ -613,6 +613,14 @@ def test_row_10_a_folder_without_git_is_a_warning(project: Project) -> None:
     warned(project, "git_failed", "Note: May be outside git repo\n")
 
 
+def test_the_branch_of_a_new_runs_own_worktree_is_known(project: Project) -> None:
+    project.commit()
+    project.start_run("2", "--worktree")
+    made = Project(project.root.parent / "project-issue-2").said("reconstitute")
+    assert "✓ Branch exists: feature/2\n" in made
+    assert made.count("  Branch: feature/2\n") == 1
+
+
 def test_row_11_an_empty_events_folder_is_information(project: Project) -> None:
     (project.run / "events").mkdir()
     put(project, "events/.next-id", "1\n")

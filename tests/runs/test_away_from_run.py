@@ -188,6 +188,18 @@ def test_a_command_that_writes_the_runs_files_says_where_they_are(left: Project,
     assert not left.state_path.exists()
 
 
+@pytest.mark.parametrize("command", [["session-load", "--run-id", RUN], ["reconstitute", RUN]])
+def test_a_load_says_that_another_branch_is_checked_out(left: Project, command: list[str]) -> None:
+    assert "\nBranch: feature, but `main` is checked out here: run `git switch feature`" in left.said(*command)
+
+
+def test_nobody_needs_the_files_of_a_finished_run(left: Project) -> None:
+    copy = left.private / "state.json"
+    copy.write_text(copy.read_text().replace('"in_progress"', '"completed"', 1))
+    assert json.loads(copy.read_text())["status"] == "completed"
+    assert "does not have the files" not in left.said("reconstitute", RUN)
+
+
 def test_a_resumed_run_leaves_the_way_to_its_branch_free(left: Project) -> None:
     known = len(events_below_git(left))
     assert "Branch: feature, but `main` is checked out here: run `git switch feature`" in left.said(
