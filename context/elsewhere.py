@@ -5,6 +5,7 @@ As long as nothing is committed, fetched, pulled, set up or recorded, they are t
 
 from __future__ import annotations
 
+from faber_ledger.context.packet import has_end, place_of_session
 from faber_ledger.files.text import one_line
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.runs.clone import writer_of
@@ -48,9 +49,9 @@ class Elsewhere:
         start = log.last_start(before=log.first_start_of(client) if client is not None else None)
         if start is None or start["writer"] == writer_of(self._root):
             return None
-        environment = dict(start["event"]).get("environment")
-        machine = environment.get("hostname") if isinstance(environment, dict) else None
-        there = f"on {one_line(machine, MAX_NAME)}" if isinstance(machine, str) and machine else "on another machine"
+        if client is not None and not has_end(log, start):
+            return None  # `describe_break` says so
+        there = place_of_session(start)
         ended = log.checkout_after(start)
         is_uncommitted = ended is not None and dict(ended["event"]).get("uncommitted") is True
         if ended is None or not is_uncommitted or not _is_newest(self._root, ended):

@@ -148,7 +148,13 @@ def list_more(run: Run, state: dict[str, Any], parts: list[Part], budget: int) -
 
 
 BROKE_OFF = "The session before this conversation broke off"
-MAY_BE_AT_WORK = ", or is still at work: first ask the user whether it is over, unless the user has said so"
+MAX_MACHINE = 80
+ASK = "first ask the user whether it is over, unless the user has said so"
+MAY_BE_AT_WORK = f", or is still at work: {ASK}"
+NO_END_HERE = (
+    "The session before this conversation, {} in another clone, has no end here: it may still be at work, or its end"
+    f" has not come yet: {ASK}."
+)
 LEFT_HERE = " `git status` and `git log` show the changes that it left."
 
 
@@ -176,12 +182,25 @@ def describe_break(root: str, log: Log, client: str | None, start: Recorded | No
     """
     if client is None or start is None or start["client"] == client:
         return None
-    if any([dict(ended["event"]).get("reason") != "abandoned" for ended in log.ends_of(start)]):
+    if has_end(log, start):
         return None
+    if start["writer"] != writer_of(root):
+        return NO_END_HERE.format(place_of_session(start))
     seen = client_here(root, start)
     is_over = seen is not None and is_alive(seen.pid) is False
-    left = LEFT_HERE if start["writer"] == writer_of(root) else ""
-    return f"{BROKE_OFF}{'' if is_over else MAY_BE_AT_WORK}.{left}"
+    return f"{BROKE_OFF}{'' if is_over else MAY_BE_AT_WORK}.{LEFT_HERE}"
+
+
+def has_end(log: Log, start: Recorded) -> bool:
+    """Return whether the session of a start has ended, and was not only given up for lost."""
+    return any([dict(ended["event"]).get("reason") != "abandoned" for ended in log.ends_of(start)])
+
+
+def place_of_session(start: Recorded) -> str:
+    """Return on which machine a session began."""
+    environment = dict(start["event"]).get("environment")
+    machine = environment.get("hostname") if isinstance(environment, dict) else None
+    return f"on {one_line(machine, MAX_MACHINE)}" if isinstance(machine, str) and machine else "on another machine"
 
 
 def _also_text(also: list[str], room: int) -> str:

@@ -487,6 +487,21 @@ def test_a_session_whose_process_is_gone_here_broke_off(project: Project, machin
     assert ("first ask the user whether it is over" in packet) == (machine != project.hostname)
 
 
+def test_one_sentence_is_about_a_session_elsewhere_that_has_no_end_here(tmp_path: Path) -> None:
+    laptop = committed_by_a_fast_clock(tmp_path / "laptop")
+    laptop.deliver(STARTUP, client="one")
+    laptop.commit()
+    laptop.deliver("SessionEnd.prompt_input_exit.interactive", client="one")
+    desktop = laptop.clone(tmp_path / "desktop", "dev-machine-2")
+    said = (
+        "\nThe session before this conversation, on dev-machine-1 in another clone, has no end here: it may still be at"
+        " work, or its end has not come yet: first ask the user whether it is over, unless the user has said so.\n"
+    )
+    for source in ("startup.print", "resume.interactive"):
+        packet = desktop.deliver(f"SessionStart.{source}", client="two").packet or ""
+        assert packet.count("The session before this conversation") == packet.count(said) == 1
+
+
 def committed_by_a_fast_clock(root: Path) -> Project:
     """Make a project whose commit seems younger than every session that a test records."""
     project = Project.noted(root)
