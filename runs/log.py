@@ -6,11 +6,10 @@ The log is one SQLite file below the git directory, which nobody else writes. Ev
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 
 from faber_ledger.ledger import JOURNAL_ENDING, disk
 from faber_ledger.ledger.disk import OWN, make_private
-from faber_ledger.ledger.errors import IntegrityError, LedgerError, Locked, NewerFormat, NotWritable
+from faber_ledger.ledger.errors import IntegrityError, Locked, NewerFormat, NotWritable
 from faber_ledger.ledger.file import BUSY_SECONDS, DURABLE, is_busy, no_ledger_error, sqlite3
 from faber_ledger.ledger.log import Log
 from faber_ledger.runs.clone import is_empty, lock_run, make_private_folder
@@ -65,7 +64,7 @@ def read_log(run: Run, warn: Callable[[str], None] = lambda message: None) -> Lo
     try:
         if not has_log(run) or not is_seen(run, note) or has_journal(run):
             with lock_run(run, READER_SECONDS), open_run_log(run, warn, READER_SECONDS):
-                _keep_state(run, warn)  # the file is absorbed now, and rolled back what a killed writer left
+                pass  # which absorbs the file, and rolls back what a killed writer left
             note = TreeNote(run)
             if not has_log(run):
                 check_published(run)
@@ -79,16 +78,6 @@ def read_log(run: Run, warn: Callable[[str], None] = lambda message: None) -> Lo
         with lock_run(run, READER_SECONDS), open_run_log(run, warn, READER_SECONDS):
             pass  # a log that cannot be read is made again
         return _read_file(run, TreeNote(run))
-
-
-def _keep_state(run: Run, warn: Callable[[str], None]) -> None:
-    """Keep a copy of the state that came with the events, for branches that lack the run."""
-    from faber_ledger.runs.state_file import read_state
-    from faber_ledger.runs.state_write import refresh_copy_if_newer
-
-    if not run.is_kept:
-        with suppress(LedgerError):
-            refresh_copy_if_newer(run, read_state(run), warn)
 
 
 def check_published(run: Run) -> None:

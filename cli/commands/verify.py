@@ -17,7 +17,7 @@ from faber_ledger.runs.conflicts import paths_in_conflict
 from faber_ledger.runs.git_command import top_of
 from faber_ledger.runs.run import Run, find_root
 
-DIFFERENCES = ("missing_event", "changed_event", "not_pulled", "not_absorbed")  # what comparing with git may find
+DIFFERENCES = ("missing_event", "changed_event", "not_pulled", "other_branch", "not_absorbed")  # what git may show
 
 
 @click.command()

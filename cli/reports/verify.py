@@ -212,6 +212,8 @@ class Anchors:
         if upstream.returncode == 0:
             name = upstream.stdout.decode("utf-8", "replace").strip()
             self._check_versions("HEAD..@{upstream}", "not_pulled", f"{name}, as last fetched, beyond HEAD")
+        if self.run.is_kept and not self.checked:
+            self._check_versions("--all", "other_branch", "the history of other branches, as last fetched")
 
     def _check_versions(self, revisions: str, kind: str, where: str) -> None:
         # Where another layout has the run now, that is another run: this one may have been there before.
@@ -276,7 +278,8 @@ class Anchors:
             )
         elif kind != "missing_event" and row[WRITER] != writer_of(self.run.root):
             command = "git pull" if kind == "not_pulled" else f"faber-ledger sync {self.run.run_id}"
-            self._note(kind, f"event {name} of {where} is not here yet", f"run `{command}`")
+            hint = _not_in_tree(self.run).hint if kind == "other_branch" else f"run `{command}`"
+            self._note(kind, f"event {name} of {where} is not here yet", hint)
         else:
             hint = f"put that copy in place of the run's ledger.db, then run `faber-ledger project {self.run.run_id}`"
             self.findings.append(LogProblem("missing_event", name, f"{where} has it, and the log does not", hint))

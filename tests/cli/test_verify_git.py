@@ -111,3 +111,33 @@ def test_without_git_it_says_that_nothing_shows_what_is_missing(project: Project
     done = project.faber("verify", "--git")
     assert done.returncode == 0
     assert "missing events cannot be detected" in done.stdout
+
+
+def test_a_run_of_another_branch_is_compared_with_that_branch(project: Project) -> None:
+    count = len(project.events)
+    project.git("switch", "--quiet", "--orphan", "empty")
+    branches = "3 versions in the history of other branches, as last fetched"
+    assert f"compared with {branches}: nothing there is missing here\n" in project.said(
+        "verify", "--git", project.run_id
+    )
+    forge(
+        project.clones_log,
+        f"DELETE FROM event WHERE seq = {count}",
+        "DELETE FROM head",
+        "INSERT INTO head SELECT hash, seq FROM event ORDER BY seq DESC LIMIT 1",
+    )
+    assert "missing_event: event " in project.said("verify", "--git", project.run_id, code=20)
+
+
+def test_what_another_branch_has_of_another_clone_is_a_note(project: Project, tmp_path: Path) -> None:
+    desktop = project.clone(tmp_path / "desktop", "desktop")
+    desktop.said("log")
+    project.said("note", "add", "later")
+    project.commit()
+    desktop.git("switch", "--quiet", "--orphan", "empty")
+    desktop.git("fetch", "--quiet")
+    said = desktop.said("verify", "--git", project.run_id)
+    assert ": note: event " in said
+    assert "\n  hint: they are on `main` (`git switch main`)\n" in said
+    assert "is not here yet" in said
+    assert "nothing there is missing" not in said
