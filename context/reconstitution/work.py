@@ -62,10 +62,12 @@ def _listed(state: dict[str, Any]) -> list[str]:
 def _commits_brought(root: str, commits: list[str]) -> list[str]:
     """Return the second side of the merge by which the default branch got the first of these commits that has one."""
     main = default_ref(root) or "HEAD"
+    every = ("--no-max-parents", "--max-count=-1")
     for commit in commits:
-        merges = ("--no-max-parents", "--min-parents=2", "--first-parent", "--ancestry-path", "--max-count=-1")
-        for merge in _list(root, *merges, main, f"^{commit}")[-1:]:
-            brought = _list(root, f"{merge}^2", f"^{merge}^1")
+        line = {*_list(root, *every, "--min-parents=2", "--first-parent", main, f"^{commit}")}
+        after = _list(root, *every, "--min-parents=2", "--ancestry-path", main, f"^{commit}") if line else []
+        for merge in [one for one in after if one in line][-1:]:
+            brought = _list(root, *every, f"{merge}^2", f"^{merge}^1")  # a session may have begun at a merge
             if any([name.startswith(commit) for name in brought]):
                 return brought
     return []

@@ -184,3 +184,35 @@ def test_a_second_run_of_the_work_item_names_the_first(colleague: Project, tmp_p
     assert RUN not in said.splitlines()[0]
     assert other in said
     assert "Other runs" not in colleague.faber(*BY_ITEM, "--only", "position").stdout
+
+
+@pytest.mark.parametrize("last", ["Label", ""])
+def test_commits_that_another_machine_brought_are_named_after_the_merge(tmp_path: Path, last: str) -> None:
+    """Where ledgers travel in refs, only the sessions say which commits are the run's."""
+    laptop = Project.made(tmp_path / "project")
+    laptop.write(".gitignore", ".fractary/\n")
+    laptop.commit("Ignore")
+    laptop.git("switch", "--quiet", "--create", "feature")
+
+    def work(subject: str) -> None:
+        laptop.deliver("SessionStart.startup.print", client=subject)
+        laptop.commit_file(f"{subject}.py", "print()\n", subject)
+        laptop.deliver("SessionEnd.other.print", client=subject)
+
+    work("Form")
+    laptop.git("branch", "desktop")
+    work("Cookie")
+    laptop.git("switch", "--quiet", "desktop")
+    laptop.commit_file("desktop.py", "print()\n", "Desktop")
+    laptop.git("switch", "--quiet", "feature")
+    laptop.git("merge", "--quiet", "--no-edit", "desktop")
+    laptop.deliver("SessionStart.startup.print", client="merged")
+    if last:
+        laptop.commit_file("label.py", "print()\n", last)
+    laptop.change_state(status="completed")
+    laptop.git("switch", "--quiet", "main")
+    laptop.commit_file("main.py", "print()\n", "Of main")
+    laptop.git("merge", "--quiet", "--no-ff", "--no-edit", "feature")
+    laptop.git("branch", "--quiet", "--delete", "feature", "desktop")
+    said = laptop.said("reconstitute", RUN, "--only", "branch")
+    assert sorted(re.findall(r"- Commit: \w+ (.*)", said)) == sorted(filter(None, ["Form", "Cookie", "Desktop", last]))
