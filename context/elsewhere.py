@@ -36,9 +36,12 @@ class Elsewhere:
         self._newer, self.is_newer_there = _describe_newer(run, state)
         self._changed = _describe_changes(run) if is_last_there else None
 
-    def describe(self, log: Log | None, client: str | None) -> list[str]:
-        """Return where the run was before this client, what nobody committed, and what this clone lacks or needs."""
-        last = self._describe_last(log, client) if log is not None else None
+    def describe(self, log: Log | None, client: str | None, *, is_begun: bool = False) -> list[str]:
+        """Return where the run was before this client, what nobody committed, and what this clone lacks or needs.
+
+        A conversation that `is_begun` knows the first.
+        """
+        last = self._describe_last(log, client) if log is not None and not is_begun else None
         return [sentence for sentence in (last, self._changed, self._newer) if sentence]
 
     def _describe_last(self, log: Log, client: str | None) -> str | None:

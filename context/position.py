@@ -318,6 +318,8 @@ def _lines_about_step(
         return [*lines, Line("", "All steps of the workflow are done.")], ""
     following = steps[place]
     name = "" if (following["phase"], following["name"]) == at else f"{_name_step(following, at[0])}: "
+    if following["phase"] != at[0]:
+        name = f"no step of phase {one_line(at[0], MAX_PLACE)} is left; {name}"
     nothing = "the work of this phase, for which the workflow has no steps"
     does = _fill(following["does"], state) or nothing
     where = f" ({_place_of_workflow(following['path'])})"

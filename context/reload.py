@@ -215,8 +215,10 @@ class Reload:
         parts = self.parts()
         keeper = None if has_summaries_in_git else run
         notes, summary = packet.read_remembered(self.root, log, client, source, keeper) if log else ([], None)
-        others = elsewhere.describe(log, client) if elsewhere is not None else []
-        first = [sentence for sentence in (before, *self._about_earlier(run, log, client, others)) if sentence]
+        is_begun = source == "compact"  # what the session before left is this conversation's now
+        others = elsewhere.describe(log, client, is_begun=is_begun) if elsewhere is not None else []
+        earlier = others if is_begun else self._about_earlier(run, log, client, others)
+        first = [sentence for sentence in (before, *earlier) if sentence]
         on_failure = find_rules_of_failure(self.state, parts)
         about: Any = {"workflow": self.workflow, "notes": notes, "branch": branch}
         position = render_position(run, self.state, **about, before=first, on_failure=on_failure)

@@ -220,7 +220,7 @@ def parse_state(run: Run, content: bytes) -> JsonText:
 
 def stopped_merge(run: Run) -> StateInvalid:
     """Return the error for a state that is in conflict."""
-    hint = "run `faber-ledger resolve`, which unites the two sides; a backup would lose keys of one"
+    hint = "run `faber-ledger resolve`, which unites the two sides"
     return StateInvalid("git has stopped at it", path=run.shown(run.state_path), hint=hint)
 
 

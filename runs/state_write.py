@@ -15,6 +15,7 @@ from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.encoding import split_hashes
 from faber_ledger.ledger.errors import LedgerError, StateNotWritten
 from faber_ledger.projections.fold import FOLDED, PROJECTOR, blocks_of, fold, is_named, text_of
+from faber_ledger.runs.clone import is_empty
 from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.publish import publish, why_not_published
 from faber_ledger.runs.seen import shape_of
@@ -194,10 +195,17 @@ def refresh_copy(run: Run, state: JsonText, warn: Warn) -> None:
 
 
 def refresh_copy_if_newer(run: Run, state: JsonText, warn: Warn) -> None:
-    """Write the copy as `refresh_copy` does from a state that was only read, unless that is older: another branch's."""
+    """Write the copy as `refresh_copy` does from a state that was only read, unless that is older: another branch's.
+
+    The backup of a run that was finished elsewhere is removed.
+    """
     copy = {} if run.is_kept else _read_copy(run)
     if _updated_at(state.value) >= _updated_at(copy) and finished_copy(run, state.value) is None:
         refresh_copy(run, state, warn)
+        if (
+            not run.is_kept and state.value.get("status") in FINISHED and not is_empty(run.log_path)
+        ):  # else it is another tool's
+            remove_backup(run)
 
 
 def finished_copy(run: Run, state: dict[str, Any]) -> dict[str, Any] | None:

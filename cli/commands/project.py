@@ -9,12 +9,15 @@ from faber_ledger.cli.ui.output import json_option, say, show
 from faber_ledger.cli.ui.which_run import run_argument, run_to_project
 from faber_ledger.cli.ui.words import publishing_hint
 from faber_ledger.ledger.clock import now
+from faber_ledger.ledger.foreign import missing_in_file
+from faber_ledger.projections.difference import differing_blocks
+from faber_ledger.projections.fold import fold
 from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.conflicts import check_not_in_conflict
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.projecting import reproject, restore_backup
-from faber_ledger.runs.publish import why_not_published
+from faber_ledger.runs.publish import carries_refs, why_not_published
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.seen import TreeNote
 
@@ -67,7 +70,9 @@ def _project_run(run: Run, *, rebuild: bool, restore: bool) -> dict[str, Any]:
     with read_log(run) as log:
         state = state_write.read_known(run)
         why = None if state.shows(log) else why_not_published(run, state.value, TreeNote(run), log, on_purpose=rebuild)
-    if why is not None:
+        is_there = carries_refs(run.root) or not missing_in_file(log, run.ledger_path)
+        is_whole = is_there and not differing_blocks(fold(log.stream()), state.value)
+    if why is not None and not is_whole:
         return {"run_id": run.run_id, "outcome": "not_published", "why": why}
     return {"run_id": run.run_id, "outcome": "written" if has_adopted else "unchanged"}
 

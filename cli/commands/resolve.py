@@ -32,7 +32,7 @@ from faber_ledger.runs.state_merge import Merged, is_state, merge_ledgers, merge
 Result = dict[str, Any]
 
 
-BOTH = "our blocks, and both sides' keys"
+BOTH = "faber-ledger's two blocks, and both sides' keys"
 ONE = "the side that has it"
 SIDES = {OURS: "ours", THEIRS: "theirs"}  # as git says it, by its stages
 

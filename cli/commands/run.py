@@ -29,6 +29,7 @@ from faber_ledger.recording.start import complete_record
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.carry import start_sending
 from faber_ledger.runs.clone import known_writer, lock_run
+from faber_ledger.runs.copies import runs_in_other_work_trees
 from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.kept_summaries import summary_paths
 from faber_ledger.runs.layouts import find_run
@@ -97,7 +98,8 @@ def run_list(limit: int | None, at_remote: bool, as_json: bool, **wanted: Any) -
 def _lines_about_files(branches: dict[str, str | None], root: str) -> Iterator[str]:
     """Yield where the files are of runs that this work tree lacks, by their branches, and how they come here."""
     for run_id, branch in branches.items():
-        yield f"~ {run_id} has no files in this work tree: {where_files_are(find_run(root, run_id), branch)}"
+        if not runs_in_other_work_trees(run := find_run(root, run_id)):  # `worktree list` has those
+            yield f"~ {run_id} has no files in this work tree: {where_files_are(run, branch)}"
 
 
 def _ways_elsewhere(rows: list[dict[str, Any]], filters: Filters, root: str) -> list[str]:

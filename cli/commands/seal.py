@@ -1,7 +1,6 @@
 """`faber-ledger seal`: make a run ready for a commit: absorbed, verified, projected, published and staged."""
 
 import os
-from contextlib import suppress
 from typing import Any
 
 import click
@@ -9,7 +8,7 @@ import click
 from faber_ledger.cli.setup.tracking import files_that_travel, is_left_out, join_names
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import check_in_tree, choose_run, run_argument, runs_with_ledgers
-from faber_ledger.cli.ui.words import events_of_log_are, events_shown
+from faber_ledger.cli.ui.words import events_of_log_are, events_shown, publishing_hint
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import GitFailed, NoActiveRun
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
@@ -25,13 +24,11 @@ from faber_ledger.runs.conflicts import find_conflicts
 from faber_ledger.runs.git_command import git, limit_answers, named_index, top_of
 from faber_ledger.runs.layouts import find_runs
 from faber_ledger.runs.log import lacks_ledger, open_run_log, read_log
-from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.projecting import reproject
 from faber_ledger.runs.publish import carries_refs, why_not_published
 from faber_ledger.runs.run import Run, find_root
 from faber_ledger.runs.seen import TreeNote
 from faber_ledger.runs.state_file import read_bytes, read_state
-from faber_ledger.runs.state_write import remove_backup
 
 NOT_STARTED = "it has no ledger, and another clone has started it"
 GIT_SECONDS = 30.0  # for one answer: git waits for a pipe in place of a file of its own without end
@@ -142,7 +139,6 @@ def _seal_for_commit(root: str) -> None:
     ]
     active = active_run(root, by_author=False).run_id
     for run in find_runs(root):
-        _remove_backup_if_finished(run)
         own = [run.shown(path) for path in run.tracked_paths]
         is_in_commit = run.run_id == active or not paths.isdisjoint(own)
         try:
@@ -150,14 +146,6 @@ def _seal_for_commit(root: str) -> None:
                 _seal(run, is_named=False)
         except (LedgerError, OSError, sqlite3.Error) as error:
             warn(f"faber-ledger: the newest events of {run.run_id} are not in this commit: {error}")
-
-
-def _remove_backup_if_finished(run: Run) -> None:
-    """Remove the backup of a run that was finished elsewhere, as a pull brings it: nothing records on it."""
-    if os.path.lexists(run.backup_path) and not lacks_ledger(run):  # else it is another tool's
-        with suppress(LedgerError):  # a state that cannot be read needs its backup
-            if read_state(run).value.get("status") in FINISHED:
-                remove_backup(run)
 
 
 def _seal(run: Run, *, is_named: bool) -> dict[str, Any]:
@@ -180,7 +168,8 @@ def _seal(run: Run, *, is_named: bool) -> dict[str, Any]:
             left = 0 if is_published else len(missing_in_file(log, run.ledger_path))
     if why is None and not staged and carries_refs(run.root):
         why = "its ledger travels in a git ref, which `faber-ledger sync` sends"
-    return {"run_id": run.run_id, "events": count - left, "left": left, "why": why, "staged": staged}
+    hint = publishing_hint(run, TreeNote(run), read_state(run).value) if left and why is not None else None
+    return {"run_id": run.run_id, "events": count - left, "left": left, "why": why, "hint": hint, "staged": staged}
 
 
 def _check(run: Run) -> None:
@@ -209,7 +198,7 @@ def _stage(run: Run) -> list[str]:
 def _line(result: dict[str, Any]) -> str:
     if result["why"] is not None:
         left = f"{events_of_log_are(result['left'])} not in the file" if result["left"] else "nothing staged"
-        return f"{result['run_id']}: {left}: {result['why']}"
+        return f"{result['run_id']}: {left}: {result['why']}{f'; {hint}' if (hint := result.get('hint')) else ''}"
     paths, staged = result["staged"], "nothing new to stage"
     if paths:
         staged = f"staged {join_names([*map(os.path.basename, paths)])} in {os.path.dirname(paths[0])}"

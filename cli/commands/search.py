@@ -9,6 +9,7 @@ from itertools import islice
 import click
 
 from faber_ledger.cli.reports.search import STATE, Hit, group_newest, search_run, search_server
+from faber_ledger.cli.ui.git_words import hint_to_ask
 from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_long, warn
 from faber_ledger.cli.ui.progress import progress_over, track_progress
 from faber_ledger.cli.ui.server import names_server, server_address, url_option
@@ -18,8 +19,8 @@ from faber_ledger.files.word_query import WordQuery, parse_query
 from faber_ledger.ledger.command_errors import ServerUnavailable
 from faber_ledger.postgres.project import choose_projects, list_projects
 from faber_ledger.postgres.server import open_server
-from faber_ledger.runs.carry import consent_of
 from faber_ledger.runs.kept import runs_here
+from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import find_root
 
 
@@ -65,8 +66,8 @@ def search(
         raise click.UsageError("--local, --run-id and --work-id ask no server: leave out --url and --project")
     if is_local or (url is None and project is None and not names_server()):
         groups, has_more = _search_here(query, limit, run, work_id)
-        if not groups and run is None and consent_of(find_root(os.getcwd())) is not None:
-            warn("only this clone's runs were searched; `faber-ledger run list --remote` lists those at the remote")
+        if not groups and run is None and carries_refs(root := find_root(os.getcwd())):
+            warn(f"only this clone's runs were searched; {hint_to_ask(root)}")
     else:
         groups, has_more, names = _search_server(query, limit, url, project)
     if not as_json:

@@ -87,7 +87,8 @@ def _plan(root: str) -> Plan:
     top = top_of(root)
     setting = summaries_removal(root) if known_project(root) is None else None
     kept = [git.IGNORE_FILE] if top is not None and _is_ignoring(root) else []
-    files = [git.git_file_change(root, name, remove=True) for name in git.FILES if name not in kept]
+    there = [name for name in git.FILES if name not in kept and os.path.lexists(os.path.join(root, name))]
+    files = [git.git_file_change(root, name, remove=True) for name in there]
     changes = [*([setting] if setting is not None else []), *files]
     if top is None:
         return Plan(changes, [], is_cached=False)

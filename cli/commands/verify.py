@@ -17,6 +17,7 @@ from faber_ledger.runs.conflicts import paths_in_conflict
 from faber_ledger.runs.git_command import top_of
 from faber_ledger.runs.run import Run, find_root
 
+STOPPED = "git has stopped at"
 DIFFERENCES = ("missing_event", "changed_event", "not_pulled", "other_branch", "not_absorbed")  # what git may show
 
 
@@ -42,8 +43,8 @@ def verify(run: str | None, every: bool, with_git: bool, as_json: bool) -> int:
             found[one.run_id] = run_findings(one, is_one_of_many=len(runs) > 1)
             advance(1)
     for name, paths in paths_in_conflict(find_root(os.getcwd())).items():
-        if name in found:
-            what = f"git has stopped at {' and '.join(paths)}"
+        if name in found and not any([STOPPED in item.what for item in found[name]]):
+            what = f"{STOPPED} {' and '.join(paths)}"
             found[name].append(LogProblem("in_conflict", None, what, "run `faber-ledger resolve`", is_note=True))
     anchors = _all_anchors(runs, found) if with_git and runs else {}
     show(

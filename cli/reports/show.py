@@ -161,23 +161,25 @@ DESCRIBE: dict[str, Describe] = {"event": describe_event, "session": describe_se
 def lines_of(run: Run, events: Iterable[Recorded]) -> Iterator[str]:
     """Yield each event as a line; an end of a session says so if another end of the session counts."""
     replaced = _replaced_ends(run)
-    yield from (line_of(one) + ("; another end counts" if one["id"] in replaced else "") for one in events)
+    yield from (
+        line_of(one) + (f"; the end of {replaced[one['id']]} counts" if one["id"] in replaced else "") for one in events
+    )
 
 
-def _replaced_ends(run: Run) -> set[str]:
-    """Return the ends of sessions that do not count, since the projection has another end of the session."""
+def _replaced_ends(run: Run) -> dict[str, str]:
+    """Return the ends of sessions that do not count, each with the time of the end that the projection has."""
     ends: dict[object, list[Recorded]] = {}
     for one in find_events(partial(read_log, run), EventQuery(types=("session_ended",))):
         ends.setdefault(one["event"].get("session_id"), []).append(one)
     several = {session: found for session, found in ends.items() if found[1:]}
     if not several:
-        return set()
+        return {}
     with read_log(run) as log:
         blocks = fold(log.stream())
-    replaced = set[str]()
+    replaced: dict[str, str] = {}
     for session, found in several.items():
         entry = entry_of(blocks, str(session)) or {}
         end = entry.get("ended_at"), entry.get("end_reason")
         others = [one["id"] for one in found if (one["at"], one["event"].get("reason")) != end]
-        replaced.update(others if len(others) < len(found) else ())
+        replaced |= dict.fromkeys(others if len(others) < len(found) else (), str(end[0]))
     return replaced

@@ -57,7 +57,7 @@ def absorb_first(run: Run) -> None:
     if has_log(run) or lacks_ledger(run):
         return
     with suppress(LedgerError, OSError, sqlite3.Error):  # the command itself says what is wrong
-        read_log(run, warn).close()
+        read_log(run).close()
         refresh_copy_if_newer(run, read_state(run), warn)
 
 

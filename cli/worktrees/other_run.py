@@ -71,10 +71,11 @@ def other_active_run(root: str, run_id: str) -> OtherRun | None:
 
 
 def takeover_lines(new: Successor, other: OtherRun, choices: list[str]) -> list[str]:
-    """Return the warning of another active workflow (SPEC, section 5 and Example 4), or one line if that is over."""
+    """Return the warning of another active workflow (SPEC, section 5 and Example 4), or a line for another branch's."""
+    if other.status in progress.FINISHED:
+        return []
     if other.is_over:
-        where = "" if other.is_at_home or other.status in progress.FINISHED else ", on another branch"
-        return [f"ℹ Active until now: {other.run_id} ({other.status}){where}"]
+        return [f"ℹ Active until now: {other.run_id} ({other.status}), on another branch"]
     own, branch = free_worktree(new.root, new.about), new.branch
     there = root_with_branch(new.root, branch) if branch is not None else None
     named = f"-b {own.branch}" if branch is None else quote_word(branch)

@@ -114,7 +114,7 @@ def _lacking(name: str, sources: Sources) -> str:
     machines = "" if sources["context"]["events"] else list_in_line(others)
     of_tools = f"FABER's tools left no events here{f'; {machines} may have some' if machines else ''}"
     if name == "decisions" and machines:
-        return f"decisions ({of_tools})"
+        return f"decisions (the ledger has none; FABER's own events, if there are any, stayed on {machines})"
     if name == "events" and count:
         log = f"`faber-ledger log {sources['context']['run_id']}` lists the ledger's {count}"
         return f"events ({of_tools}; {log})"

@@ -195,19 +195,6 @@ def test_the_hint_removes_a_backup_of_a_finished_run(patient: Patient) -> None:
     assert "runs.backups" not in patient.problems()
 
 
-def test_a_commit_removes_the_backups_of_finished_runs(patient: Patient) -> None:
-    runs = [another_run(patient, status, status=status) for status in ("completed", "in_progress")]
-    patient.git("add", "-A")
-    patient.git("commit", "--quiet", "--no-verify", "-m", "Runs of a colleague")
-    for run in runs:
-        (run / "state.json.backup").write_text("{}")
-        shutil.copy(patient.run / "ledger.db", run)  # without one the backup is another tool's
-    patient.write("code.py", "x\n")
-    patient.git("add", "code.py")
-    assert patient.call("seal", "--pre-commit").returncode == 0
-    assert [(run / "state.json.backup").exists() for run in runs] == [False, True]
-
-
 def test_leftover_backups_are_one_finding(patient: Patient) -> None:
     for name in ("one", "two", "three", "four"):
         folder = patient.run.parent / name

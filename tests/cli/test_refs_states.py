@@ -200,6 +200,18 @@ def test_the_machine_in_the_list_is_that_of_the_session_at_work_here(one: Carrie
     assert row["machine"] != own["machine"]
 
 
+def test_a_look_at_a_run_that_a_pull_has_finished_removes_the_backup(tmp_path: Path) -> None:
+    one = CarriedClone.started(tmp_path / "one")
+    one.sync()
+    backup = one.state_path.with_name("state.json.backup")
+    backup.write_text("{}")
+    one.faber("run", "list")
+    assert backup.exists()
+    one.change(status="completed", updated_at=LATEST)  # as a pull brings it
+    one.faber("run", "list")
+    assert not backup.exists()
+
+
 def test_what_a_sync_said_of_a_merge_is_not_said_again(one: CarriedClone) -> None:
     two = bring(one)
     two.change(current_phase="release", updated_at=LATEST)

@@ -40,7 +40,7 @@ def test_a_state_in_conflict_is_resolved_and_staged(tmp_path: Path, layout: Layo
         assert "--restore`" not in done.stdout + done.stderr, command  # a backup would lose keys of one side
         assert "`faber-ledger resolve`" in done.stdout + done.stderr, command
     before = one.state_path.read_bytes()
-    line = f"{layout.state}: our blocks, and both sides' keys\n"
+    line = f"{layout.state}: faber-ledger's two blocks, and both sides' keys\n"
     assert f"would resolve  {line}" in one.faber("resolve", "--dry-run").stdout
     assert one.state_path.read_bytes() == before
     assert f"resolved  {line}" in one.faber("resolve").stdout

@@ -134,7 +134,7 @@ def test_the_short_facts_of_the_position_are_not_in_the_state_again(project: Pro
         ),
         (
             {"current_phase": "architect", "current_step": "generate-spec"},
-            "Step: generate-spec\nWhat to do: phase build, step implement: ",
+            "Step: generate-spec\nWhat to do: no step of phase architect is left; phase build, step implement: ",
         ),
         (
             {"current_step": "implement", "phases": {"build": {"steps": [{"id": "implement", "status": "completed"}]}}},
@@ -142,7 +142,7 @@ def test_the_short_facts_of_the_position_are_not_in_the_state_again(project: Pro
         ),
         (
             {"current_phase": "architect", "phases": {"architect": {"status": "completed"}}},
-            f"Phase: architect\nWhat to do: phase build, step implement: {PROMPT}",
+            f"Phase: architect\nWhat to do: no step of phase architect is left; phase build, step implement: {PROMPT}",
         ),
         (
             {"current_phase": "evaluate", "current_step_id": "evaluate:core-review-pr-checks"},
