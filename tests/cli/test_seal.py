@@ -85,7 +85,8 @@ def test_a_seal_counts_no_event_of_another_runs_file(one: Clone) -> None:
     before = len(one.ids())
     shutil.copy(one.root / ".fractary/runs/other/ledger.db", one.ledger)
     assert one.faber("seal", RUN).stdout == (
-        f"{RUN}: {before} events of the log are not in the file: the file there is another run's; the log has all events\n"
+        f"{RUN}: {before} events of the log are not in the file: the file there is another run's;"
+        " the log has all events\n"
     )
 
 
