@@ -319,7 +319,9 @@ def _lines_about_step(
     following = steps[place]
     name = "" if (following["phase"], following["name"]) == at else f"{_name_step(following, at[0])}: "
     if following["phase"] != at[0]:
-        name = f"no step of phase {one_line(at[0], MAX_PLACE)} is left; {name}"
+        done = all([_is_reload(one) for one in steps if one["phase"] == at[0]])  # this text gives what they load
+        phase = f"phase {one_line(at[0], MAX_PLACE)}"
+        name = f"{f'{phase} is done by this text' if done else f'no step of {phase} is left'}; {name}"
     nothing = "the work of this phase, for which the workflow has no steps"
     does = _fill(following["does"], state) or nothing
     where = f" ({_place_of_workflow(following['path'])})"

@@ -166,7 +166,7 @@ def _seal(run: Run, *, is_named: bool) -> dict[str, Any]:
             count = log.count_events()
             is_published = carries_refs(run.root) or TreeNote(run).heads == log.heads_text()
             left = 0 if is_published else len(missing_in_file(log, run.ledger_path))
-    if why is None and not staged and carries_refs(run.root):
+    if not staged and carries_refs(run.root):
         why = "its ledger travels in a git ref, which `faber-ledger sync` sends"
     hint = publishing_hint(run, TreeNote(run), read_state(run).value) if left and why is not None else None
     return {"run_id": run.run_id, "events": count - left, "left": left, "why": why, "hint": hint, "staged": staged}

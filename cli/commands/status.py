@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from faber_ledger.cli.doctor.hooks import read_hook_log
-from faber_ledger.cli.reports.run_list import position_lines
+from faber_ledger.cli.reports.run_list import newest_start, position_lines
 from faber_ledger.cli.reports.usage import usage_data, usage_line
 from faber_ledger.cli.sync.agreement import hint_at_remote
 from faber_ledger.cli.sync.refs import METADATA, STATE
@@ -338,7 +338,10 @@ def _hook_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str]:
 
 def _session_text(run: Run, state: dict[str, Any], blocks: Blocks, *, has_log: bool) -> str:
     """Return which session is open; an end is proposed only in the clone that it runs in (DECISIONS 48)."""
-    current = newest_open(blocks)
+    with read_log(run) if has_log else nullcontext() as log:
+        live = newest_start(run, log, blocks) if log is not None else None
+    own = sessions.session_of(live) if live is not None else None
+    current = own if own and not (entry_of(blocks, own) or {}).get("ended_at") else newest_open(blocks)
     count, is_finished = len(session_history(blocks)), state.get("status") in FINISHED
     if current is None:
         return f"none open ({count} in all)"

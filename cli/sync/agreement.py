@@ -20,7 +20,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.recording.secrets.mask import mask_tokens
 from faber_ledger.runs.active import is_finished
 from faber_ledger.runs.carry import Consent, consent_of, sender_of, start_sending, withdraw_consent
-from faber_ledger.runs.clone import lock_run, make_below
+from faber_ledger.runs.clone import lock_run, make_below, note_use
 from faber_ledger.runs.git import branch_of, is_safe
 from faber_ledger.runs.git_command import git, limit_answers
 from faber_ledger.runs.kept import kept_run_ids, run_here, run_ids_here
@@ -153,6 +153,8 @@ def fetch_here(root: str, say: Callable[[str], None]) -> list[str]:
         runs = bring_runs(remote, root, found, say)
     except GitFailed as error:
         raise ServerUnavailable(f"{remote.name} does not answer: {error.message}", hint=error.hint) from error
+    for run in runs:
+        note_use(root, run.run_id, is_taken_up=True)  # who fetches it by name of its branch goes on with it
     if not runs:
         return [f"{remote.name} has no run at work on this branch: `faber-ledger run list --remote` shows all"]
     return [f"fetched from {remote.name}: {', '.join([run.run_id for run in runs])}"]

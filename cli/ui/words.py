@@ -115,12 +115,15 @@ def ran_seconds(session: SessionSummary) -> float | None:
     return None if started is None or ended is None else ended - started
 
 
+LEAST_KNOWN = 60  # seconds that an abandoned session ran by its events; its client may have lived for hours
+
+
 def ran_words(session: SessionSummary) -> str:
     """Return how long a session ran, as lists show it."""
     seconds = ran_seconds(session)
     if session["end_reason"] != ABANDONED:
         return duration(seconds) if session["ended_at"] else "open"
-    return "unknown" if seconds is None else f"over {duration(seconds)}"
+    return "unknown" if seconds is None or seconds < LEAST_KNOWN else f"over {duration(seconds)}"
 
 
 def session_table(sessions: Iterable[SessionSummary], tokens: Mapping[str, int] | None = None) -> Iterator[str]:
