@@ -111,4 +111,5 @@ def _lines(run_id: str, items: list[LogProblem]) -> Iterator[str]:
         kind = "note" if item.is_note else item.kind
         about = f"event {item.event}: " if item.event else ""
         yield f"{run_id}: {kind}: {about}{item.what}"
-        yield f"  hint: {item.hint}"
+        if item.hint:
+            yield f"  hint: {item.hint}"

@@ -128,6 +128,7 @@ def test_the_last_end_leaves_a_clean_tree_until_seal(project: Project) -> None:
     assert (changed(project), not_in_file(project) > 0) == ("", True)
     done = project.faber("verify", RUN)
     assert (done.returncode, "the run was committed as finished\n" in done.stdout) == (0, True)
+    assert "hint" not in done.stdout  # nothing has to be done
     project.git("checkout", "--quiet", "main")
     assert project.said("verify", RUN) == f"{RUN}: sound\n"  # nobody wants a finished run's files here
     project.git("merge", "--quiet", BRANCH)
