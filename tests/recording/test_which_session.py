@@ -272,7 +272,7 @@ def test_status_names_every_open_session(project: Project, tmp_path: Path) -> No
     for one, other in ((project, clone), (clone, project)):
         events = one.faber("export", "-o", str(tmp_path / f"{one.hostname}.jsonl"))
         assert other.faber("import", str(tmp_path / f"{one.hostname}.jsonl")).returncode == 0, events.stderr
-    for one in (project, clone):
+    for one, own, other in ((project, mine, theirs), (clone, theirs, mine)):
         said = one.faber("status").stdout
-        assert f"Session: {theirs}, " in said
-        assert f"; also open: {mine} on dev-machine-1)" in said
+        assert f"Session: {own}, " in said  # the one that lives here
+        assert f"; also open: {other} on " in said
