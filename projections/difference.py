@@ -59,7 +59,7 @@ def apply_event(projector: Projector, recorded: Recorded) -> list[Change]:
     Besides the two lists that only grow, an event changes its session's entry; an adoption can change everything.
     """
     entry = projector.index.get(str(dict(recorded["event"]).get("session_id")))
-    before = copy.deepcopy({} if entry is None else entry)
+    before = copy.deepcopy(entry)  # None without one, as a null in an adopted list
     blocks: Blocks = {
         name: {
             key: [before if one is entry else one for one in value] if isinstance(value, list) else value

@@ -70,7 +70,7 @@ def is_merged_into(run: Run, tip: str) -> bool:
 def _files_to_merge(run: Run, tip: str, deadline: float | None = None) -> tuple[str, list[list[str]]]:
     """Return the merge base of HEAD and a commit, and git's names of ledger and state in HEAD, base and commit.
 
-    A name is empty where there is no such file; all are if nothing is to be merged or git does not answer.
+    A missing file has an empty name. All names are empty if there is nothing to merge, or git does not answer.
     """
     folder = _git_folder(run)
     asked_base = ["merge-base", tip, "HEAD"]

@@ -71,8 +71,8 @@ class GitSurvey:
     def pull_command(self, branch: Branch) -> str:
         """Return the command that pulls a remote-tracking branch into the one that is checked out.
 
-        The default branch of one that is gone at the remote is checked out first. Where both have commits of their own,
-        git wants to know how to pull.
+        If the upstream is gone, the command switches to the default branch first. If both branches have new commits, it
+        says `--no-rebase`, unless the user has set how git pulls.
         """
         remote, _, name = branch.name.partition("/")
         if self.is_gone and name == default_branch(self.root) and is_safe(name):

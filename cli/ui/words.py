@@ -45,7 +45,7 @@ def events_of_log_are(count: int) -> str:
 def publishing_hint(run: Run, note: TreeNote, state: dict[str, Any] | None) -> str:
     """Return which command publishes a run's events in this work tree; none if that is barred, or git refs carry them.
 
-    A run at work that this clone has not taken up is resumed, as its packet says.
+    If this clone has not taken up an unfinished run, the command is `run resume`, as in the packet.
     """
     if note.barred or carries_refs(run.root):
         return "the log has all events"

@@ -70,7 +70,7 @@ def test_the_list_at_the_remote_has_the_columns_of_the_one_here(one: CarriedClon
         assert {name: row[name] for name in names} == {name: here[name] for name in names}
         assert (bool(row["open_session"]), row["is_mine"], here["is_mine"]) == (True, False, True)
         assert head.replace("sent ", "age ").split() == one.faber("run", "list").stdout.splitlines()[0].split()
-        assert " sent " in head  # the time since then is no age
+        assert " sent " in head  # the plain list has the age of the last event
     assert json.loads(two.faber("run", "list", "--remote", "--mine", "--json").stdout)["data"] == []
 
 
@@ -478,7 +478,7 @@ def test_status_leaves_the_sending_to_the_end_of_an_open_session(one: CarriedClo
     assert "1 event not sent to origin: `faber-ledger sync` sends it\n" in one.faber("status").stdout
 
 
-def test_a_clone_that_has_the_state_alone_is_told_how_the_ledger_comes(tmp_path: Path) -> None:
+def test_log_in_a_clone_with_only_the_state_names_what_fetches_the_ledger(tmp_path: Path) -> None:
     one = CarriedClone.started(tmp_path / "one")  # git tracks its state
     one.sync()
     two = one.second("two")

@@ -78,7 +78,7 @@ def test_what_was_fetched_and_not_pulled_is_named_at_every_start(laptop: Clone, 
     assert sentence_of(packet_of(desktop, "two", "resume")) is None
 
 
-def test_the_machine_of_all_sessions_so_far_is_told_of_the_first_elsewhere(laptop: Clone, desktop: Clone) -> None:
+def test_the_first_session_on_another_machine_is_named(laptop: Clone, desktop: Clone) -> None:
     laptop.advance("at-home")
     assert sentence_of(packet_of(laptop, "not pushed yet")) is None
     laptop.git("push", "-q")

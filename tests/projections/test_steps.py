@@ -39,6 +39,16 @@ def test_a_step_returns_the_changes_between_complete_copies(history: list[Record
     assert text_of(projector.blocks) == text_of(fold(history))
 
 
+def test_a_null_in_an_adopted_list_is_no_entry_of_a_session() -> None:
+    projector = Projector(empty())
+    projector.apply(step(1, {"type": "run_adopted", "run_id": "r", "blocks": '{"sessions":{"total_sessions":[null]}}'}))
+    assert apply_event(projector, step(2, {"type": "artifact_pinned", "session_id": "unknown"})) == []
+
+
+def step(seq: int, event: Any) -> Any:
+    return {"seq": seq, "id": f"01KE791W1G{seq:016}", "version": 1, "at": "2026-01-05T14:30:20Z", "event": event}
+
+
 def test_a_value_missing_differs_from_no_value() -> None:
     assert list_changes({"tool": "(missing)"}, {}) == [(("tool",), "(missing)", MISSING)]
     assert list_changes({"tool": "(missing)"}, {"tool": "(missing)"}) == []

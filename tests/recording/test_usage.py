@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -250,21 +249,6 @@ def test_before_the_first_phase_begins_a_response_is_in_the_phase_that_the_run_s
     shown = project.said("log", "--phase", "frame").splitlines()
     assert [line for line in shown if "usage_recorded" in line and line.endswith(", in frame")]
     assert "usage_recorded" not in project.said("log", "--phase", "build")
-
-
-def test_before_the_first_phase_begins_a_phase_that_changed_is_unknown(project: Project) -> None:
-    path = place_of(project, ME)
-    project.change_state(current_phase="frame", phases={})
-    deliver(project, START, path)
-    said = response("msg_1", (1, 1, 1), after=1)
-    time.sleep(2)
-    project.change_state(current_phase="build")
-    deliver(project, END, path)  # which finds no transcript yet
-    append(path, said)
-    project.change_state(phases={"evaluate": {"status": "in_progress", "started_at": utc_text(now() + 60)}})
-    deliver(project, START, path)
-    deliver(project, END, path)
-    assert counted(project, "in_phase") == [(None,)]
 
 
 @pytest.mark.parametrize("name", [TOKEN, "m" * 500, "claude-\u202e\n", 7])
