@@ -5,7 +5,7 @@ As long as nothing is committed, fetched, pulled, set up or recorded, they are t
 
 from __future__ import annotations
 
-from faber_ledger.context.packet import has_end, place_of_session
+from faber_ledger.context.packet import has_end, place_of_session, start_before
 from faber_ledger.files.text import one_line
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.runs.clone import writer_of
@@ -41,17 +41,15 @@ class Elsewhere:
 
         A conversation that `is_begun` knows the first.
         """
-        last = self._describe_last(log, client) if log is not None and not is_begun else None
-        return [sentence for sentence in (last, self._changed, self._newer) if sentence]
+        start = start_before(self._root, log, client) if log is not None else None
+        is_here = start is not None and start["writer"] == writer_of(self._root)
+        is_told = not (is_here or is_begun)
+        last = self._describe_last(log, start, client) if log is not None and start is not None and is_told else None
+        changed = None if is_here else self._changed  # of a session here that broke off, perhaps
+        return [sentence for sentence in (last, changed, self._newer) if sentence]
 
-    def _describe_last(self, log: Log, client: str | None) -> str | None:
-        """Return where the last session before a client's first was, if it was in another clone.
-
-        So each start of a conversation gets the same text.
-        """
-        start = log.last_start(before=log.first_start_of(client) if client is not None else None)
-        if start is None or start["writer"] == writer_of(self._root):
-            return None
+    def _describe_last(self, log: Log, start: Recorded, client: str | None) -> str | None:
+        """Return where the session of a start in another clone was, and what it left uncommitted."""
         if client is not None and not has_end(log, start):
             return None  # `describe_break` says so
         there = place_of_session(start)

@@ -25,6 +25,7 @@ from faber_ledger.context.body import (
     reading_of,
 )
 from faber_ledger.files.text import clip, defuse, one_line, plain, share_room, shares, units
+from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.run import CONSOLIDATED, EVENTS, SUMMARIES, is_name
 from faber_ledger.runs.seen import client_here, is_alive
@@ -170,9 +171,20 @@ def read_remembered(
     return newest_notes(log, writer), summary_for(log, client, source, keeper, writer)
 
 
-def start_before(log: Log, client: str | None) -> Recorded | None:
-    """Return the newest start before a conversation's first one, so that each of its starts gets the same text."""
-    return log.last_start(before=log.first_start_of(client) if client is not None else None)
+def start_before(root: str, log: Log, client: str | None) -> Recorded | None:
+    """Return the newest start before a conversation's first one, so that each of its starts gets the same text.
+
+    If it was in another clone, beside a session of this one that broke off later, it is that one's.
+    """
+    first = log.first_start_of(client) if client is not None else None
+    start = log.last_start(before=first)
+    if start is None or start["writer"] == (writer := writer_of(root)):
+        return start
+    own = log.last_start(before=first, writer=writer)
+    seen = client_here(root, own)
+    if own is None or seen is None or seen.last_at < (seconds_of(start["at"]) or 0.0) or has_end(log, own):
+        return start
+    return own
 
 
 def describe_break(root: str, log: Log, client: str | None, start: Recorded | None) -> str | None:

@@ -322,8 +322,7 @@ def _lines_about_step(
         done = all([_is_reload(one) for one in steps if one["phase"] == at[0]])  # this text gives what they load
         phase = f"phase {one_line(at[0], MAX_PLACE)}"
         name = f"{f'{phase} is done by this text' if done else f'no step of {phase} is left'}; {name}"
-    nothing = "the work of this phase, for which the workflow has no steps"
-    does = _fill(following["does"], state) or nothing
+    does = _fill(following["does"], state) or f"{'its' if name else 'the'} work; the workflow has no steps for it"
     where = f" ({_place_of_workflow(following['path'])})"
     lines.append(Line(f"{label}{name}", does, where, rank=ORDER, least=MIN_STEP, most=MAX_STEP))
     after = _words_after(state, steps, place)

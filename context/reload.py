@@ -184,7 +184,7 @@ class Reload:
         """Return sentences about the conversation before, about `others`, and in a run's first one about other runs."""
         if log is None:
             return [*others]
-        start = packet.start_before(log, client)
+        start = packet.start_before(run.root, log, client)
         if start is not None:
             return [packet.describe_break(run.root, log, client, start), *others]
         from faber_ledger.runs.of_work import describe_other_runs  # once a run

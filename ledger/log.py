@@ -212,10 +212,10 @@ class Log:
         """Yield what responses cost, oldest first."""
         return map(decode_row, self.connection.execute(f"{READ} WHERE type = 'usage_recorded' ORDER BY seq, id"))
 
-    def last_start(self, *, before: Recorded | None) -> Recorded | None:
-        """Return the newest session start before an event (None: before now) by its time, whatever clone it is of."""
-        where = "type = 'session_started' AND id < ? ORDER BY id DESC LIMIT 1"
-        return self._one(where, before["id"] if before else "~")
+    def last_start(self, *, before: Recorded | None, writer: str | None = None) -> Recorded | None:
+        """Return the newest session start before an event (None: before now) by its time, of one clone or of any."""
+        where = "type = 'session_started' AND id < ?1 AND writer = coalesce(?2, writer) ORDER BY id DESC LIMIT 1"
+        return self._one(where, before["id"] if before else "~", writer)
 
     def _one(self, where: str, *values: object) -> Recorded | None:
         row = self.connection.execute(f"{READ} WHERE {where}", values).fetchone()

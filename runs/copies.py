@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from faber_ledger.ledger.encoding import loads
 from faber_ledger.runs.git import commit_of, work_tree_of
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.layouts import find_run
@@ -103,14 +104,24 @@ def read_in_head(run: Run, path: str) -> bytes | None:
     """Return a file of a run as git's last commit has it; None if that has none, or without git."""
     if work_tree_of(run.root) is None:
         return None
-    return _ask_head(run, ["cat-file", "blob"], path).answer_bytes()
+    return _ask_commit(run, ["cat-file", "blob"], path).answer_bytes()
+
+
+def status_in(run: Run, commit: str) -> object:
+    """Return a run's status by the state that a commit has; None if it has none, or one that cannot be read."""
+    content = _ask_commit(run, ["cat-file", "blob"], run.state_path, commit).answer_bytes()
+    try:
+        state = loads((content or b"{}").decode())
+    except (ValueError, RecursionError):
+        return None
+    return state.get("status") if isinstance(state, dict) else None
 
 
 def _name_in_head(run: Run, path: str) -> str | None:
     """Return git's name of a file of the run in its last commit; None if that has none, or without git."""
     if work_tree_of(run.root) is None:
         return None
-    return _ask_head(run, ["rev-parse", "--verify", "--quiet"], path).answer()
+    return _ask_commit(run, ["rev-parse", "--verify", "--quiet"], path).answer()
 
 
 def runs_in_other_work_trees(run: Run) -> list[Run]:
@@ -119,11 +130,11 @@ def runs_in_other_work_trees(run: Run) -> list[Run]:
     return [one for one in found if one.is_recorded()]
 
 
-def _ask_head(run: Run, arguments: list[str], path: str) -> GitQuery:
-    """Ask git about a file of a run in its last commit."""
+def _ask_commit(run: Run, arguments: list[str], path: str, commit: str = "HEAD") -> GitQuery:
+    """Ask git about a file of a run in a commit."""
     folder = _git_folder(run)
     inside = os.path.relpath(path, folder).replace(os.sep, "/")
-    return GitQuery([*arguments, f"HEAD:./{inside}"], folder, limit=LARGEST)
+    return GitQuery([*arguments, f"{commit}:./{inside}"], folder, limit=LARGEST)
 
 
 def _git_folder(run: Run) -> str:

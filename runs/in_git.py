@@ -10,9 +10,10 @@ import os
 from typing import NamedTuple
 
 from faber_ledger.ledger.encoding import without_surrogates
-from faber_ledger.runs.copies import is_in_head, is_newer_in
+from faber_ledger.runs.copies import is_in_head, is_newer_in, status_in
 from faber_ledger.runs.git import branch_of, default_branch, is_safe
 from faber_ledger.runs.git_query import GitQuery, time_limit
+from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.run import Run
 
 SECONDS = 2.0  # for all that git is asked about a work tree
@@ -75,7 +76,7 @@ class GitSurvey:
         says `--no-rebase`, unless the user has set how git pulls.
         """
         remote, _, name = branch.name.partition("/")
-        if self.is_gone and name == default_branch(self.root) and is_safe(name):
+        if branch not in self.pulled and is_safe(name):
             return f"git switch {name} && git pull"
         is_forward = self._has_all("HEAD", branch.commit)
         how = "" if is_forward or self._ask("config", "--get-regexp", HOW_TO_PULL).answer() else " --no-rebase"
@@ -102,7 +103,8 @@ class GitSurvey:
         change = changes.get(os.path.basename(run.ledger_path))
         if change is None and not is_in_head(run):
             return None
-        return Missing(sorted(changes), change == "??", self._is_unpushed(files), self.find_newer(run))
+        newer = self.find_newer(run) or self._find_finished(run)
+        return Missing(sorted(changes), change == "??", self._is_unpushed(files), newer)
 
     def _is_unpushed(self, files: list[str]) -> bool:
         """Return whether no remote-tracking branch has HEAD's last change of a run's files.
@@ -121,9 +123,19 @@ class GitSurvey:
 
         Where the upstream is gone, as after a merge, the default branch may have it.
         """
-        pattern = f"{REMOTE_BRANCHES}*/{default_branch(self.root)}"
-        merged = [_branch(ref, commit) for ref, commit, _ in self._list_branches(pattern)] if self.is_gone else []
+        merged = self._default_branches() if self.is_gone else []
         return next((one for one in [*self.pulled, *merged] if is_newer_in(run, one.commit, self._deadline)), None)
+
+    def _find_finished(self, run: Run) -> Branch | None:
+        """Return the default branch, if a run is finished there and at work here: merged, and the upstream not gone."""
+        found = [one for one in self._default_branches() if one not in self.pulled]
+        if not found or status_in(run, "HEAD") in FINISHED:
+            return None
+        return next((one for one in found if status_in(run, one.commit) in FINISHED), None)
+
+    def _default_branches(self) -> list[Branch]:
+        pattern = f"{REMOTE_BRANCHES}*/{default_branch(self.root)}"
+        return [_branch(ref, commit) for ref, commit, _ in self._list_branches(pattern)]
 
     def _list_branches(self, *patterns: str) -> list[list[str]]:
         """Return ref, commit and upstream of branches."""

@@ -214,7 +214,7 @@ def finished_copy(run: Run, state: dict[str, Any]) -> dict[str, Any] | None:
     A branch that was cut while the run was at work has such an old state for ever.
     """
     copy = {} if run.is_kept or state.get("status") in FINISHED else _read_copy(run)
-    return copy if copy.get("status") in FINISHED and _updated_at(state) <= _updated_at(copy) else None
+    return copy if copy.get("status") in FINISHED and _updated_at(state) < _updated_at(copy) else None
 
 
 def _read_copy(run: Run) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any
 
 import click
@@ -83,23 +83,23 @@ def run_list(limit: int | None, at_remote: bool, as_json: bool, **wanted: Any) -
     left_out = len(rows[limit:]) if limit is not None else 0
     rows = rows[:limit]
     remote = attention_table(rows) if rows else ["no run matches at the remote"]
-    lines = [*(remote if at_remote else _table(rows, filters) if rows or not ways else ())]
+    missing = {} if at_remote else {row["run_id"]: row["branch"] for row in rows if _lacks_files(row, root)}
+    lines = [*(remote if at_remote else _table(rows, filters, missing) if rows or not ways else ())]
     if filters.mine:
         lines += week_lines(own)
     if left_out:
         lines.append(f"{plural(left_out, 'more run')} not shown")
-    if not at_remote:
-        missing = [row for row in rows if not (row["in_work_tree"] or row["active"] or row["status"] in FINISHED)]
-        lines += _lines_about_files({row["run_id"]: row["branch"] for row in missing}, root)
+    for run_id, branch in missing.items():
+        where = where_files_are(find_run(root, run_id), branch)
+        lines.append(f"~ {run_id} has no files in this work tree: {where}")
     lines += ["runs of other branches:", *[f"  {way}" for way in ways]] if ways else []
     show(rows, lines, as_json=as_json)
 
 
-def _lines_about_files(branches: dict[str, str | None], root: str) -> Iterator[str]:
-    """Yield where the files are of runs that this work tree lacks, by their branches, and how they come here."""
-    for run_id, branch in branches.items():
-        if not runs_in_other_work_trees(run := find_run(root, run_id)):  # `worktree list` has those
-            yield f"~ {run_id} has no files in this work tree: {where_files_are(run, branch)}"
+def _lacks_files(row: dict[str, Any], root: str) -> bool:
+    """Return whether no work tree has the files of a run that somebody may go on with."""
+    is_here = row["in_work_tree"] or row["active"] or row["status"] in FINISHED
+    return not (is_here or runs_in_other_work_trees(find_run(root, row["run_id"])))
 
 
 def _ways_elsewhere(rows: list[dict[str, Any]], filters: Filters, root: str) -> list[str]:
@@ -130,14 +130,14 @@ def _list_at_remote(root: str, filters: Filters) -> list[dict[str, Any]]:
     return [row for row in rows if filters.fit(row)]
 
 
-def _table(rows: list[dict[str, Any]], filters: Filters) -> Iterator[str]:
+def _table(rows: list[dict[str, Any]], filters: Filters, missing: Container[str]) -> Iterator[str]:
     if not rows and filters == Filters():
         yield no_runs_text(find_root(os.getcwd()))
         return
     if not rows:
         yield "no run is your own now" if filters == Filters(mine=True) else "no run matches"
         return
-    yield from attention_table(rows, lambda row: "* " if row["active"] else "  " if row["in_work_tree"] else "~ ")
+    yield from attention_table(rows, lambda row: "* " if row["active"] else "~ " if row["run_id"] in missing else "  ")
     for row in rows:
         for problem in filter(None, [row["problem"], row["ledger_problem"]]):
             yield f"{row['run_id']}: {problem}"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from faber_ledger.cli.doctor.hooks import read_hook_log
-from faber_ledger.cli.reports.run_list import newest_start, position_lines
+from faber_ledger.cli.doctor.hooks import MERGES, read_hook_log
+from faber_ledger.cli.reports.run_list import live_start, position_lines
 from faber_ledger.cli.reports.usage import usage_data, usage_line
 from faber_ledger.cli.sync.agreement import hint_at_remote
 from faber_ledger.cli.sync.refs import METADATA, STATE
@@ -320,17 +320,25 @@ def _waiting_lines(run: Run) -> Iterator[str]:
 
 
 def _hook_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str]:
-    """Yield the last five messages of hooks since the newest session began that still matter."""
+    """Yield the last five messages of hooks since the newest session began that still matter.
+
+    What a merge has left out does until somebody writes the state.
+    """
     history = session_history(found.blocks)
     began = (seconds_of(history[-1].get("started_at")) if history else None) or 0.0
+    written = max(began, seconds_of(state.get("updated_at")) or 0.0)
     over = ["Cannot read state file", "No active workflow found"]  # this command has read it
     over += ["Invalid state status"] if state.get("status") in STATUSES else []
     over += [] if list_waiting(run) else ["not recorded"]
     over += ["state.json was not written"] if found.agrees else []
     over += [" is not sent: "] if found.unsent is None else []
     with suppress(FileRefused):  # doctor says why
-        log = [message for _, seconds, message in read_hook_log(run.root) if seconds >= began]
         over += [f": {name}: " for name in run_ids_here(run.root) if name != run.run_id]
+        log = [
+            message
+            for _, seconds, message in read_hook_log(run.root)
+            if seconds >= (written if any([words in message for words in MERGES]) else began)
+        ]
         said = [message for message in dict.fromkeys(log) if not any([words in message for words in over])]
         yield from [f"A hook said: {message}" for message in said[-5:]]
     yield from [f"Noted for the next start: {message}" for message, _ in list_notices(run)]
@@ -339,9 +347,8 @@ def _hook_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str]:
 def _session_text(run: Run, state: dict[str, Any], blocks: Blocks, *, has_log: bool) -> str:
     """Return which session is open; an end is proposed only in the clone that it runs in (DECISIONS 48)."""
     with read_log(run) if has_log else nullcontext() as log:
-        live = newest_start(run, log, blocks) if log is not None else None
-    own = sessions.session_of(live) if live is not None else None
-    current = own if own and not (entry_of(blocks, own) or {}).get("ended_at") else newest_open(blocks)
+        live = live_start(run, log, blocks) if log is not None else None
+    current = (live and sessions.session_of(live)) or newest_open(blocks)
     count, is_finished = len(session_history(blocks)), state.get("status") in FINISHED
     if current is None:
         return f"none open ({count} in all)"

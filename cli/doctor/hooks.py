@@ -175,8 +175,9 @@ NOTES = (
     NO_SESSION,
     "; it waits in ",
 )
+MERGES = ("both sides changed", "the sides differ in")  # in messages about a state that was merged
 # `runs.active` and `ledger.set_aside` say it; a merge is over.
-SAID_BY_OTHERS = ("No active workflow found", "redacted elsewhere", "both sides changed", "the sides differ in")
+SAID_BY_OTHERS = ("No active workflow found", "redacted elsewhere", *MERGES)
 
 
 def check_hook_log(patient: Patient) -> Iterator[Finding]:

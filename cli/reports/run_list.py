@@ -119,7 +119,7 @@ def read_facts(run: Run) -> RunFacts:
         document = JsonText("{}")
         state, problem, ledger_problem = {}, None if is_state_ignored(run) else error.message, None
     is_ignored = not state and problem is None
-    log, start, blocks, usage = None, None, blocks_of(state), Usage()
+    log, live, start, blocks, usage = None, None, None, blocks_of(state), Usage()
     branch = text_of_value(branch_name(state))
     try:
         if not lacks_ledger(run):
@@ -128,7 +128,8 @@ def read_facts(run: Run) -> RunFacts:
                 state = known_members(opened, run) if is_ignored else state
                 is_shown = not is_ignored and KnownState(document).shows(opened)
                 blocks = blocks if is_shown else fold(opened.stream())
-                start = newest_start(run, opened, blocks)
+                live = live_start(run, opened, blocks)
+                start = live or newest_start(opened, blocks)
                 if state and not is_ignored:
                     refresh_copy_if_newer(run, document, lambda message: None)
                 branch = branch or opened.first_branch(besides=default_branch(run.root)) or ""
@@ -154,7 +155,7 @@ def read_facts(run: Run) -> RunFacts:
         "problem": problem,
         "ledger_problem": ledger_problem,
     }
-    return RunFacts(row, state, start, newest_open(blocks) is not None, usage)
+    return RunFacts(row, state, start, live is not None or newest_open(blocks) is not None, usage)
 
 
 def _machine_of(start: Recorded | None) -> str | None:
@@ -163,16 +164,27 @@ def _machine_of(start: Recorded | None) -> str | None:
     return machine if isinstance(machine, str) else None
 
 
-def newest_start(run: Run, log: Log, blocks: Blocks) -> Recorded | None:
-    """Return the event that began a run's open session, of a client that lives here if there is one, else its newest.
+def live_start(run: Run, log: Log, blocks: Blocks) -> Recorded | None:
+    """Return the event that began the newest session whose client may live here; None if there is none.
 
-    None if no event did.
+    It may have been given up for lost on another machine, where nobody can know that.
     """
-    sessions = list(summarize_sessions(blocks))
-    starts = [log.start_of(session["session_id"]) for session in sessions if not session["ended_at"]]
-    live = [start for start in starts if (seen := client_here(run.root, start)) and is_alive(seen.pid) is not False]
-    newest = "".join([session["session_id"] for session in sessions[-1:]])
-    return live[-1] if live else log.start_of(newest_open(blocks) or newest)
+    for session in reversed(list(summarize_sessions(blocks))):
+        if session["ended_at"] and session["end_reason"] != "abandoned":
+            continue
+        start = log.start_of(session["session_id"])
+        seen = client_here(run.root, start)
+        if start is None or seen is None or is_alive(seen.pid) is False:
+            continue
+        if not session["ended_at"] or log.starts_of(seen.client)[0] == start:
+            return start
+    return None
+
+
+def newest_start(log: Log, blocks: Blocks) -> Recorded | None:
+    """Return the event that began a run's open session, else its newest one; None if no event did."""
+    newest = "".join([session["session_id"] for session in [*summarize_sessions(blocks)][-1:]])
+    return log.start_of(newest_open(blocks) or newest)
 
 
 OTHER_ID = "give another --run-id, or none to have one made"

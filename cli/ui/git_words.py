@@ -26,7 +26,7 @@ def in_git_line(survey: GitSurvey, missing: Missing, seal: str) -> str | None:
     is_unpushed = bool(remotes) and missing.is_unpushed
     if not (missing.uncommitted or is_unpushed or missing.newer) or (tree is not None and stopped_command(tree)):
         return None
-    is_merged = survey.is_gone and missing.newer is not None
+    is_merged = missing.newer is not None and missing.newer not in survey.pulled
     said, steps = [], []
     if missing.uncommitted:
         why = " (the run is untracked, and `git commit -a` leaves it out)" if missing.is_untracked else ""

@@ -218,7 +218,9 @@ def _is_of_approval(event: dict[str, Any], approval: dict[str, Any]) -> bool:
 
 
 def _newest_time(one: dict[str, Any]) -> Any:
-    return max([value for name, value in one.items() if name.endswith("at") and seconds_of(value)], default=None)
+    return max(
+        [value for name, value in one.items() if name.endswith(progress.TIMES) and seconds_of(value)], default=None
+    )
 
 
 def _answered(one: dict[str, Any], label: str, text: str) -> tuple[object, str]:
@@ -392,7 +394,7 @@ def read_known(
             blocks = fold(log.stream())
             own = [text_of(start["event"], "session_id") for start in log.starts_of(client)]  # not an earlier one
             sessions = [one for one in summarize_sessions(blocks) if one["ended_at"] or one["session_id"] not in own]
-            broken = describe_break(run.root, log, client, start_before(log, client))
+            broken = describe_break(run.root, log, client, start_before(run.root, log, client))
             keeper = None if Settings(run, os.environ).summaries else run
             return {
                 "events": log.count_events(),

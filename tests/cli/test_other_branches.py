@@ -204,11 +204,20 @@ def test_a_finished_run_stays_finished_on_a_branch_that_lacks_it(older: Desk, re
     run = older.runs["1"]
     older.said(*read.split())
     older.git("switch", "--quiet", "feature/3")
-    assert re.search(rf"^~ {run} .* done$", older.said("run", "list"), re.MULTILINE)
+    assert re.search(rf"^  {run} .* done$", older.said("run", "list"), re.MULTILINE)
     assert "\nStatus: completed\n" in older.said("status", run)
     three = older.start_run("3")
     assert "Workflow already completed - nothing to resume" in older.said("run", "resume", run)
     assert older.git("status", "--short", "--untracked-files=all", "--", f":!*{three}*") == ""
+
+
+def test_a_finished_run_that_goes_on_again_is_at_work_whoever_wrote_it(desktop: Desk) -> None:
+    """A tool may change the status alone."""
+    run = start_here(desktop)
+    assert re.search(rf"^\* {run} .* done$", desktop.said("run", "list"), re.MULTILINE)
+    Project(desktop.root, run).change_state(status="failed")
+    assert re.search(rf"^\* {run} .* failed$", desktop.said("run", "list"), re.MULTILINE)
+    assert "\nStatus: failed\n" in desktop.said("status", run)
 
 
 def test_a_branch_with_an_older_state_does_not_undo_what_is_known(older: Desk) -> None:

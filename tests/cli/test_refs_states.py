@@ -12,6 +12,8 @@ from support.carried import SENT, CarriedClone, agree, path_with_script, wait_un
 from support.clones import RUN
 from support.project import usual_state
 
+from faber_ledger.ledger.clock import now, utc_text
+
 LATER, LATEST = "2027-01-01T00:00:00Z", "2027-02-01T00:00:00Z"
 
 
@@ -131,8 +133,8 @@ def test_a_state_that_nobody_edited_is_not_said_to_differ(one: CarriedClone) -> 
 def test_the_next_start_says_what_the_background_has_merged(one: CarriedClone) -> None:
     two = bring(one)
     agree(two.root, auto=True)
-    two.change(current_phase="release", updated_at=LATEST)
-    advance(one)
+    two.change(current_phase="release", updated_at=utc_text(now()))
+    advance(one, at=utc_text(now() - 60))
     one.sync()
     two.record("second")
     two.end("second")
@@ -143,6 +145,9 @@ def test_the_next_start_says_what_the_background_has_merged(one: CarriedClone) -
     assert two.state["current_phase"] == "release"
     two.add_run("shop-1")
     assert "both sides changed" not in two.call(*two.command("status", "shop-1")).stdout
+    two.name_run()
+    two.change(current_step="publish", updated_at=LATEST)
+    assert "both sides changed" not in two.faber("status").stdout
 
 
 def test_a_pull_that_brings_another_clones_sessions_asks_for_a_sync(tmp_path: Path) -> None:

@@ -110,6 +110,22 @@ def test_a_run_that_was_finished_merged_and_deleted_elsewhere_is_not_gone_on_wit
     assert " && git commit && git switch main && git pull`\n" in status
 
 
+def test_a_run_that_was_finished_and_merged_elsewhere_is_named_before_the_branch_is_pruned(
+    laptop: Clone, desktop: Clone
+) -> None:
+    for clone in (laptop, desktop):
+        clone.git("switch", "-qC", "feature")
+    laptop.git("push", "-qu", "origin", "feature")
+    for status in ("failed", "completed"):
+        desktop.git("fetch", "-q")
+        desktop.change(status=status)
+        desktop.commit(status)
+        desktop.git("push", "-q", "origin", "feature:main")
+        laptop.git("fetch", "-q")
+        said = "In git: origin/main has a newer version: `git switch main && git pull`\n"
+        assert (said in laptop.faber("status").stdout) == (status == "completed")
+
+
 def test_a_clone_without_set_up_is_told_before_it_pulls(laptop: Clone, desktop: Clone) -> None:
     desktop.forget_driver()
     packets = [packet_of(desktop, "one"), packet_of(desktop, "one", "resume")]

@@ -502,6 +502,30 @@ def test_one_sentence_is_about_a_session_elsewhere_that_has_no_end_here(tmp_path
         assert packet.count("The session before this conversation") == packet.count(said) == 1
 
 
+def test_a_session_that_broke_off_here_after_one_began_elsewhere_is_the_one_before(tmp_path: Path) -> None:
+    """The other clone's start gave it up for lost, and its events came by git."""
+    laptop = committed_by_a_fast_clock(tmp_path / "laptop")
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as client:
+        alive = {"client": "one", "pid": str(client.pid)}
+        laptop.deliver(STARTUP, **alive)
+        laptop.commit()
+        desktop = laptop.clone(tmp_path / "desktop", "dev-machine-2")
+        desktop.deliver(STARTUP, client="two")
+        desktop.deliver("SessionEnd.prompt_input_exit.interactive", client="two")
+        desktop.git("commit", "-qam", "two")
+        laptop.git("pull", "-q", str(desktop.root), "HEAD")
+        assert "\nSession: none open (3 in all)\n" in desktop.faber("status").stdout
+        laptop.deliver("UserPromptSubmit.print", **alive)
+        assert f"\nSession: {laptop.history[1]['session_id']}, open since " in laptop.faber("status").stdout
+        assert laptop.said("run", "list").splitlines()[-1].endswith("  working")
+    assert "\nSession: none open (3 in all)\n" in laptop.faber("status").stdout
+    laptop.write("work.py", "x = 1\n")
+    packet = laptop.deliver(STARTUP, client="three").packet or ""
+    assert "\nThe session before this conversation broke off. `git status` and `git log` show the changes" in packet
+    assert "in another clone" not in packet
+    assert "not by that session" not in packet
+
+
 def committed_by_a_fast_clock(root: Path) -> Project:
     """Make a project whose commit seems younger than every session that a test records."""
     project = Project.noted(root)
