@@ -13,7 +13,7 @@ import click
 from faber_ledger.cli.ui import texts
 from faber_ledger.cli.ui.git_words import command_to_fetch, hint_to_ask, hint_to_switch, no_runs_text, runs_elsewhere
 from faber_ledger.cli.ui.output import ask_number, tell, warn, warn_of
-from faber_ledger.context.branch import branch_of_run, not_in_tree, where_files_are
+from faber_ledger.context.branch import branch_of_run, has_files, not_in_tree, where_files_are
 from faber_ledger.files.text import escape, quote_word
 from faber_ledger.ledger.command_errors import AmbiguousRun, NoActiveRun, SeveralActiveRuns
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, Locked, NotWritable, RunNotFound
@@ -21,6 +21,7 @@ from faber_ledger.runs import progress
 from faber_ledger.runs.active import ActiveRun, active_run, name_if_none_is, write_active_file
 from faber_ledger.runs.carry import sender_of
 from faber_ledger.runs.clone import lock_run, note_use
+from faber_ledger.runs.git import default_branch
 from faber_ledger.runs.kept import run_here, run_ids_here, runs_here
 from faber_ledger.runs.layouts import find_run, find_runs
 from faber_ledger.runs.log import has_log, lacks_ledger, read_log
@@ -65,7 +66,7 @@ def run_to_project(text: str | None, *, needs_ledger: bool) -> Run:
     """Return the named run, else the active one, if it has a ledger; this clone takes it up.
 
     Without `needs_ledger` neither is required, since a backup of the state can be restored without. Raises like
-    `run_with_ledger`.
+    `run_with_ledger`, and like `check_in_tree` if a branch has the files, which then could not be checked out.
     """
     root = find_root(os.getcwd())
     named = text or active_run(root).run_id
@@ -76,6 +77,9 @@ def run_to_project(text: str | None, *, needs_ledger: bool) -> Run:
     if run is None or not has_log(run) or run.is_recorded():
         run = run_with_ledger(text) if needs_ledger else choose_run(root, text)
     else:
+        kept = run_here(root, run.run_id)
+        if any([has_files(kept, branch) for branch in (branch_of_run(kept), default_branch(root))]):
+            check_in_tree(kept)
         os.makedirs(run.directory, exist_ok=True)
     note_use(root, run.run_id, is_taken_up=True)
     return run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -121,6 +122,21 @@ def test_a_run_that_this_clone_keeps_is_not_left_out(desktop: Desk) -> None:
     assert listed.endswith(f"\nruns of other branches:\n  {desktop.way('1')}\n")
     said = desktop.said("session-load", "--work-id", "7", code=1)
     assert "run `faber-ledger run list` to see the runs of this clone" in said
+
+
+def test_a_kept_run_is_not_projected_over_the_files_of_its_branch(desktop: Desk) -> None:
+    """Git would refuse to switch to the branch."""
+    desktop.git("switch", "--quiet", "feature/2")
+    desktop.said("run", "resume", "--work-id", "2")
+    desktop.said("note", "add", "resumed")
+    desktop.commit("resumed")
+    desktop.git("switch", "--quiet", "main")
+    hint = "\n\nhint: they are on `feature/2` (`git switch feature/2`)\n"
+    for options in ([], ["--rebuild"], ["--restore"]):
+        assert desktop.said("project", desktop.runs["2"], *options, code=10).endswith(hint)
+    desktop.git("switch", "--quiet", "feature/2")
+    shutil.rmtree(desktop.root / ".fractary/runs" / desktop.runs["2"])
+    assert "state.json restored from this clone's copy" in desktop.said("project", desktop.runs["2"])
 
 
 def test_run_start_names_the_unfinished_run_of_another_branch(desktop: Desk) -> None:

@@ -91,14 +91,19 @@ def test_the_first_session_on_another_machine_is_named(laptop: Clone, desktop: C
     assert json.loads(done.stdout)["systemMessage"].endswith("; newer elsewhere: faber-ledger status")
 
 
-def test_a_run_that_was_finished_merged_and_deleted_elsewhere_is_not_gone_on_with(
-    laptop: Clone, desktop: Clone
-) -> None:
+def work_on_a_branch(laptop: Clone, desktop: Clone) -> None:
+    """Check out a branch in both clones that the remote has."""
     for clone in (laptop, desktop):
         clone.git("switch", "-qC", "feature")
     laptop.git("push", "-qu", "origin", "feature")
     desktop.git("fetch", "-q")
     desktop.git("branch", "-q", "-u", "origin/feature")
+
+
+def test_a_run_that_was_finished_merged_and_deleted_elsewhere_is_not_gone_on_with(
+    laptop: Clone, desktop: Clone
+) -> None:
+    work_on_a_branch(laptop, desktop)
     desktop.change(status="completed")
     desktop.commit("done")
     desktop.git("push", "-q", "origin", "feature:main", ":feature")
@@ -113,11 +118,8 @@ def test_a_run_that_was_finished_merged_and_deleted_elsewhere_is_not_gone_on_wit
 def test_a_run_that_was_finished_and_merged_elsewhere_is_named_before_the_branch_is_pruned(
     laptop: Clone, desktop: Clone
 ) -> None:
-    for clone in (laptop, desktop):
-        clone.git("switch", "-qC", "feature")
-    laptop.git("push", "-qu", "origin", "feature")
+    work_on_a_branch(laptop, desktop)
     for status in ("failed", "completed"):
-        desktop.git("fetch", "-q")
         desktop.change(status=status)
         desktop.commit(status)
         desktop.git("push", "-q", "origin", "feature:main")
