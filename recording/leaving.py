@@ -64,7 +64,7 @@ def leave_run(root: str, seen: SeenClient, pid: str | None, at: float, warn: War
                 start = recording.view.log.start_of(name)
                 if start is None or (start["client"], start["writer"]) != (seen.client, writer):
                     continue  # another client's, or another clone's
-                end = sessions.end_session(recording.view, caller, name, "abandoned")
+                end = sessions.end_session(recording.view, caller, name, "normal", is_inferred=True)
                 facts += [end, *checkout_after(end, checkout)]
             if facts:
                 add_cost(recording, seen)

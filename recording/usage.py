@@ -137,7 +137,7 @@ class _Course:
             if event["type"] == "session_started" and is_left:  # it was on another run, or killed, until now
                 when, _, phase = moments[-1]
                 moments[-1] = (when, None, phase)
-            is_left = event.get("reason") == "abandoned"
+            is_left = event.get("inferred") is True
             moments.append((recorded["at"][:LONGEST_TIME], text_of(event, "session_id"), text_of(event, "phase")))
         self.newest = moments[-1][1] if moments else None
         moments.sort(key=itemgetter(0))  # an inferred end has an earlier time

@@ -56,7 +56,7 @@ def test_what_is_locked_is_left_at_the_next_delivery(first: Project, delivery: s
     assert f"the session on {first.run_id} was not ended" in answer.errors
     assert reasons(first) == []
     second.deliver(COMPACT if delivery == PRE else PRE, **ME)  # the same bytes at once would be a repetition
-    assert reasons(first) == ["abandoned"]
+    assert reasons(first) == ["normal"]
     assert seen(first).run_id == "second"
     assert first.state["sessions"]["current_session_id"] is None
 
@@ -69,7 +69,7 @@ def test_a_load_that_meets_a_lock_leaves_the_rest(first: Project) -> None:
     assert f"the session on {first.run_id} was not ended" in done.stderr
     assert seen(first).run_id == first.run_id
     second.deliver(PRE, **ME)
-    assert reasons(first) == ["abandoned"]
+    assert reasons(first) == ["normal"]
 
 
 def test_a_load_does_not_change_since_when_the_client_is_there(first: Project) -> None:

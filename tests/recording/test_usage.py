@@ -116,6 +116,20 @@ def test_what_a_run_that_is_left_cost_is_counted_at_once(project: Project, by_de
     assert (counted(other), len(counted(project))) == ([(MODEL, 1, 1, 1, 1)], 1)
 
 
+def test_what_a_client_did_on_another_run_costs_this_one_nothing_when_it_comes_back(project: Project) -> None:
+    path = place_of(project, ME)
+    deliver(project, START, path)
+    project.start_run("259", "--yes", **IN_CLIENT)
+    project.age_log(60)
+    project.said("project")
+    append(path, response("msg_1", (10, 500, 40), after=-30))
+    project.said("run", "resume", project.run_id, "--yes", env=IN_CLIENT)
+    project.said("session-load", env=IN_CLIENT)
+    deliver(project, END, path)
+    assert [entry["end_reason"] for entry in project.history] == ["normal", "normal"]
+    assert counted(project) == []
+
+
 @pytest.mark.parametrize("by_delivery", [True, False])
 @pytest.mark.parametrize("is_killed", [True, False])
 def test_what_a_killed_client_cost_is_counted_by_the_next_start(

@@ -93,4 +93,4 @@ def test_a_copied_clone_leaves_the_sessions_of_the_original_alone(project: Proje
     copy, before = Project(tmp_path / "copy"), project.events
     assert copy.faber("run", "resume", "other", "--yes", env=me).returncode == 0
     assert project.events == before
-    assert copy.of_type("session_ended")[0]["reason"] == "abandoned"
+    assert copy.of_type("session_ended")[0]["reason"] == "normal"
