@@ -14,7 +14,7 @@ from faber_ledger.postgres.ask import NONE, absurd_answer, ask
 from faber_ledger.postgres.project import Origin, find_origins
 from faber_ledger.postgres.server import Server
 from faber_ledger.projections.fold import fold, newest_open, open_sessions, session_history
-from faber_ledger.projections.history import Agents, count_compactions, machines_of, summarize_sessions
+from faber_ledger.projections.history import SessionFacts, count_compactions, machines_of, summarize_sessions
 from faber_ledger.projections.usage import Usage
 
 PAGE = 100  # runs whose sessions are read together
@@ -102,7 +102,7 @@ def _summarize(
     project: str, run_id: str, last: dict[str, str], events: Sequence[Recorded], state: dict[str, Any]
 ) -> tuple[dict[str, Any], Recorded | None]:
     blocks = fold(events)
-    sessions = list(summarize_sessions(blocks, Agents(events)))
+    sessions = list(summarize_sessions(blocks, SessionFacts(events)))
     machines = machines_of(sessions)
     starts = {event.get("session_id"): one for one in events if (event := dict(one["event"]))["type"] == STARTED}
     run = {

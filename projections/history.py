@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class SessionSummary(TypedDict):
-    """A session; `newly_completed` are the phases of which no end before its own said that they are completed.
+    """A session; `newly_completed` are the phases that it completed, and not one that ended before it.
 
     `agent` and `agent_version` are the client's; null if no start in the log names them. `last_event_at` is when the
     session itself was heard of last, null if that was not noted: all that is known of when an abandoned one ended.
@@ -42,12 +42,13 @@ def is_heard(event: Event) -> bool:
     return event["type"] != "usage_recorded" and not (event["type"] == "session_ended" and event.get("inferred"))
 
 
-class Agents:
-    """Which agent each session was of, and when it was heard of last, by the events that were noted."""
+class SessionFacts:
+    """What the events that were noted say of each session: its agent, when it was heard of last, and what was done."""
 
     def __init__(self, events: Iterable[Recorded] = ()) -> None:
         self._of: dict[str, tuple[str | None, str | None]] = {}
         self.last_event_at: dict[str, str] = {}
+        self.done_before: dict[str, list[str]] = {}  # the phases that were completed when it began
         for recorded in events:
             self.note(recorded)
 
@@ -60,6 +61,7 @@ class Agents:
             name, version = event.get("agent"), event.get("agent_version")
             known = name if isinstance(name, str) else None, version if isinstance(version, str) else None
             self._of[str(event.get("session_id"))] = known
+            self.done_before[str(event.get("session_id"))] = _texts(event.get("phases_completed"))
 
     def find(self, session_id: str | None) -> tuple[str | None, str | None]:
         """Return a session's agent and its version."""
@@ -71,18 +73,21 @@ def agent_shown(agent: str | None, version: str | None = None) -> str:
     return " ".join(filter(None, [agent, version])) or "-"
 
 
-def summarize_sessions(blocks: Blocks, agents: Agents | None = None) -> Iterator[SessionSummary]:
+def summarize_sessions(blocks: Blocks, facts: SessionFacts | None = None) -> Iterator[SessionSummary]:
     """Yield the sessions of a run, oldest first, without entries that an older tool left unreadable."""
     history = [entry for entry in session_history(blocks) if isinstance(entry, dict)]
+    noted = facts or SessionFacts()
+    by_end = sorted(history, key=lambda one: (not one.get("ended_at"), str(one.get("ended_at"))))
+    ended = [(phase, entry) for entry in by_end for phase in _texts(entry.get("phases_completed"))]
+    own = [one for one in ended if one[0] not in noted.done_before.get(str(one[1].get("session_id")), ())]
     first: dict[str, int] = {}  # which session's end said first that a phase is completed
-    for entry in sorted(history, key=lambda one: (not one.get("ended_at"), str(one.get("ended_at")))):
-        for phase in _texts(entry.get("phases_completed")):
-            first.setdefault(phase, id(entry))
+    for phase, entry in [*own, *ended]:  # what was done before every session is the first one's
+        first.setdefault(phase, id(entry))
     for entry in sorted(history, key=lambda one: str(one.get("started_at") or "")):
         environment = entry.get("environment")
         where = environment if isinstance(environment, dict) else {}
         completed = _texts(entry.get("phases_completed"))
-        session_id, noted = str(entry.get("session_id")), agents or Agents()
+        session_id = str(entry.get("session_id"))
         agent, version = noted.find(session_id)
         yield {
             "session_id": session_id,

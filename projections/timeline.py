@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, TypedDict
 
 from faber_ledger.ledger.event_types import is_foldable
 from faber_ledger.projections.fold import NOT_GIVEN, Projector, artifacts_in_context, current_session, empty
-from faber_ledger.projections.history import ABANDONED, Agents, SessionSummary, summarize_sessions
+from faber_ledger.projections.history import ABANDONED, SessionFacts, SessionSummary, summarize_sessions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class _Course:
         self.ended: dict[str, tuple[Moment, int]] = {}
         self.loads: dict[str, list[tuple[str, Span]]] = {}  # of each session, in their order
         self.failures: list[tuple[str, Failure]] = []
-        self.agents = Agents()
+        self.agents = SessionFacts()
         self.snapshots: list[tuple[Moment, str, list[str], int]] = []
         self.every: list[Row] = []
         self.milestones: deque[Row] = deque(maxlen=LISTED * 2)

@@ -20,7 +20,7 @@ from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.projections import fold
 from faber_ledger.projections.difference import apply_event
-from faber_ledger.projections.history import Agents, SessionSummary, summarize_sessions
+from faber_ledger.projections.history import SessionFacts, SessionSummary, summarize_sessions
 from faber_ledger.projections.usage import Usage
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run
@@ -75,7 +75,7 @@ class Replay:
         self.run = run
         self.session = session
         self.projector = fold.Projector(fold.empty())
-        self.agents, self.usage = Agents(), Usage()
+        self.agents, self.usage = SessionFacts(), Usage()
 
     def events(self) -> Iterator[tuple[Recorded, list[Change]]]:
         """Yield each chosen event with the fields that it changed."""
@@ -138,7 +138,7 @@ def _tokens_of(usage: Usage) -> dict[str, int]:
 
 def state_at(run: Run, moment: Moment) -> tuple[dict[str, Any], Iterable[str]]:
     """Return the state at a moment, as data and as lines for people."""
-    projector, agents, usage = fold.Projector(fold.empty()), Agents(), Usage()
+    projector, agents, usage = fold.Projector(fold.empty()), SessionFacts(), Usage()
     newest: list[Recorded] = []
     count, phase, step = 0, None, None
     with read_log(run) as log, progress(run, "replaying") as advance:

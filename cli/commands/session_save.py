@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from faber_ledger.cli.reports.run_list import live_start
 from faber_ledger.cli.ui import texts
 from faber_ledger.cli.ui.output import documents_codes, json_option, show, warn_of
 from faber_ledger.cli.ui.which_run import choose_run, run_option, warn_if_kept
@@ -102,11 +103,15 @@ def _run(root: str, named: str | None, active: ActiveRun) -> Run:
 
 
 def _session_to_end(recording: Recording, caller: Caller, reason: Reason) -> str | None:
-    """Return the open session, else the one of this client that ended for a compaction which has not happened yet.
+    """Return this client's session, else one that lives here, or is open.
 
-    A finished run records no start: there the compaction has happened if the client has sent anything since.
+    Without one it is the client's that ended for a compaction which has not happened yet. A finished run records no
+    start: there the compaction has happened if the client has sent anything since.
     """
-    current = newest_open(recording.blocks)
+    view = recording.view
+    live = live_start(recording.run, view.log, recording.blocks)
+    own = sessions.session_of_client(view, caller["client"], caller["writer"])
+    current = own or (live and sessions.session_of(live)) or newest_open(recording.blocks)
     if current is not None or reason == "compaction" or caller["client"] is None:
         return current
     end = sessions.uncompacted_end(recording.view.log, caller["client"], caller["writer"], caller["pid"])

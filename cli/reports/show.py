@@ -17,7 +17,7 @@ from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.ledger.redaction import effective_redactions
 from faber_ledger.projections.difference import apply_event
 from faber_ledger.projections.fold import Projector, empty, entry_of, fold
-from faber_ledger.projections.history import Agents, summarize_sessions
+from faber_ledger.projections.history import SessionFacts, summarize_sessions
 from faber_ledger.runs.absorb import machine_of_clone
 from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.log import read_log
@@ -96,7 +96,7 @@ def describe_session(run: Run, session_id: str) -> tuple[dict[str, Any], list[st
     """Describe a session: where and how long it ran, what it completed and loaded, and its events."""
     found = list(find_events(partial(read_log, run), EventQuery(session=session_id)))
     with read_log(run) as log:
-        sessions = summarize_sessions(fold(log.stream()), Agents(found))
+        sessions = summarize_sessions(fold(log.stream()), SessionFacts(found))
         session = next((one for one in sessions if one["session_id"] == session_id), None)
     clients = sorted({recorded["client"] for recorded in found if recorded["client"]})
     writers = sorted({recorded["writer"] for recorded in found})

@@ -13,6 +13,7 @@ from support.command import COMMAND, Command
 from support.project import Project
 from support.sample_log import FIRST, RUN, SECOND, START, history, write_run
 from support.sizes import few
+from support.timelines import History, append_history
 
 from faber_ledger.context.notes import note_recorded
 from faber_ledger.ledger.log import Log
@@ -192,3 +193,13 @@ def test_a_slow_reader_keeps_no_hook_from_writing(sample: Project) -> None:
     reader.stdout.close()
     assert reader.wait() == 0
     assert 1 + len(rest) == 11 + 3000 + 1
+
+
+def test_what_was_completed_before_a_session_began_is_anothers(tmp_path: Path) -> None:
+    """A session beside it, which ended first, did not complete it."""
+    project = Project.made(tmp_path / "project", run_id=RUN)
+    ready, built = ["frame", "architect"], ["frame", "architect", "build"]
+    history = History().start("one", completed=ready).start("two", 60, machine="desktop", completed=built)
+    append_history(str(project.ledger_path), history.end("two", 10, completed=built).end("one", 10, completed=built))
+    sessions = json.loads(project.said("replay", "--json"))["data"]["sessions"]
+    assert [one["newly_completed"] for one in sessions] == [["build"], ready]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,29 @@ def test_a_save_ends_the_session_whose_compaction_has_not_come(project: Project)
     assert reasons(project) == ["manual"]
     assert "Session already ended" in project.faber("session-save", env=IN_CLIENT).stdout
     project.assert_projected()
+
+
+@pytest.mark.parametrize(("is_in_client", "is_alone"), [(True, True), (True, False), (False, True)])
+def test_a_save_ends_the_session_that_lives_here_though_another_machine_gave_it_up(
+    project: Project, tmp_path: Path, is_in_client: bool, is_alone: bool
+) -> None:
+    pid = str(os.getpid())
+    project.commit("The run")
+    project.deliver(STARTUP, **me(pid=pid))
+    clone = project.clone(tmp_path / "theirs", "desktop")
+    for source, there in ((project, clone), (clone, project)):
+        if source is clone:
+            clone.deliver(STARTUP, client=OTHER)
+            clone.deliver(END, client=OTHER)
+        source.said("export", "-o", str(tmp_path / "events.jsonl"))
+        there.said("import", str(tmp_path / "events.jsonl"))
+    assert reasons(project) == ["abandoned", "normal"]
+    if not is_alone:
+        project.deliver(STARTUP, client="third", pid=pid)
+    done = project.faber("session-save", env={**IN_CLIENT, "CLAUDE_PID": pid} if is_in_client else {})
+    assert "✓ Session ended and saved" in done.stdout
+    assert reasons(project)[:2] == ["manual", "normal"]
+    assert ("Session: none open" in project.said("status")) == is_alone
 
 
 # A run that is finished while its session is open
@@ -151,7 +175,7 @@ def test_a_serial_batch_has_each_session_on_its_run(plain: Project) -> None:
     second.change_state(status="completed", completed_at=text_at(0))
     third = faber_starts(plain, "run-3")
     third.deliver(END, **me())
-    assert [reasons(run) for run in (first, second)] == [["abandoned"], ["compaction", "normal"]]
+    assert [reasons(run) for run in (first, second)] == [["normal"], ["compaction", "normal"]]
     assert [run.current for run in (first, second)] == [None] * 2
     assert not third.ledger_path.exists()
     for run in (first, second):
@@ -225,7 +249,7 @@ def test_the_session_that_faber_wrote_at_the_start_is_the_clients(plain: Project
     run = faber_starts(plain, "run-1", sessions=sessions)
     assert run.deliver(PRE, **me()).hint
     assert [(one["session_id"], one["end_reason"]) for one in run.history] == [(session, "compaction")]
-    assert reasons(other) == ["abandoned"]  # it was left
+    assert reasons(other) == ["normal"]  # it was left
     assert run.deliver(PRE, **me()).output == b""  # the hooks are installed twice
     run.deliver(END, **me())  # the compaction failed
     assert [(one["session_id"], one["end_reason"]) for one in run.history] == [(session, "normal")]
