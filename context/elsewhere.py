@@ -106,13 +106,22 @@ def _describe_changes(run: Run) -> str | None:
     return f"Uncommitted here, and not by that session: {named}{more}: ask the user before you change or commit {them}."
 
 
-def _remote_of_newer_state(run: Run, state: dict[str, Any]) -> str | None:
-    """Return the remote whose ref of a run has a newer state, by the last exchange, where git tracks the one here."""
-    from faber_ledger.runs.sent import Sent  # only where ledgers travel in git refs
+def _describe_newer_ref(run: Run, state: dict[str, Any]) -> tuple[str | None, bool]:
+    """Return as `_describe_newer` does what a run's ref has that git tracks in an older version, or may have."""
+    from faber_ledger.runs.sent import Sent, may_lack  # only where ledgers travel in git refs
 
     sent = Sent(run)
+    remote = one_line(sent.remote, MAX_NAME)
     is_newer = (seconds_of(sent.updated_at) or 0.0) > (seconds_of(state.get("updated_at")) or 0.0)
-    return sent.remote if is_newer and not run.is_kept and is_tracked(run.state_path) is not False else None
+    if is_newer and not run.is_kept and is_tracked(run.state_path) is not False:
+        what = f"{remote} has a newer state of it than the one here, which git tracks"
+        how = "before you go on, run `git pull`, or ask for the push that brings it"
+        return f"This run went on elsewhere: {what}: {how}.", True
+    if may_lack(run):
+        why = f"git has fetched commits since {remote} was asked for it"
+        how = "before you go on, run `faber-ledger sync`, then read its state"
+        return f"This run may have gone on elsewhere: {why}: {how}.", False
+    return None, False
 
 
 def _describe_newer(run: Run, state: dict[str, Any]) -> tuple[str | None, bool]:
@@ -123,10 +132,9 @@ def _describe_newer(run: Run, state: dict[str, Any]) -> tuple[str | None, bool]:
     tree = work_tree_of(run.root)
     if tree is not None and (stopped := stopped_command(tree)) is not None:
         return f"A {stopped} has stopped here: end it before you go on.", False
-    if carries_refs(run.root) and (remote := _remote_of_newer_state(run, state)) is not None:
-        what = f"{one_line(remote, MAX_NAME)} has a newer state of it than the one here, which git tracks"
-        how = "before you go on, run `git pull`, or ask for the push that brings it"
-        return f"This run went on elsewhere: {what}: {how}.", True
+    by_ref = _describe_newer_ref(run, state) if carries_refs(run.root) else (None, False)
+    if by_ref[0] is not None:
+        return by_ref
     survey = GitSurvey(run.root, SECONDS)
     newer = survey.find_newer(run)
     is_set_up = not lacks_driver(run.root)

@@ -365,22 +365,38 @@ def may_be_behind(root: str) -> bool:
 
     So it is if a fetch moved it last, or if it is gone, as after a merge; not if it is HEAD, or was pushed from here.
     """
+    tree, here, ref = work_tree_of(root), commit_of(root), _upstream_of(root)
+    if tree is None or here is None or ref is None:
+        return False
+    commit = named_commit(tree, ref)
+    return commit is None or (commit != here and _fetched_at(tree, ref) > 0)
+
+
+def upstream_fetched_at(root: str) -> float:
+    """Return when a fetch moved the upstream of the branch that is checked out, 0 if a push from here did since."""
+    tree, ref = work_tree_of(root), _upstream_of(root)
+    return _fetched_at(tree, ref) if tree is not None and ref is not None else 0.0
+
+
+def _upstream_of(root: str) -> str | None:
+    """Return the ref of the upstream of the branch that is checked out, which may be gone; None without one."""
     tree, branch = work_tree_of(root), branch_of(root)
     if tree is None or branch is None:
-        return False
+        return None
     config, section = os.path.join(tree.common, "config"), f'branch "{branch}"'
     if os.fsencode(section) not in (read_git_file(config) or b""):
-        return False
+        return None
     remote, merged = [read_setting(config, section.lower(), name) for name in ("remote", "merge")]
-    here = commit_of(root)
-    if remote is None or merged is None or here is None or not os.path.isdir(f"{tree.common}/refs/remotes/{remote}"):
-        return False
-    ref = f"refs/remotes/{remote}/{merged.removeprefix('refs/heads/')}"
-    commit = named_commit(tree, ref)
-    if commit is None or commit == here:
-        return commit is None
+    if remote is None or merged is None or not os.path.isdir(f"{tree.common}/refs/remotes/{remote}"):
+        return None
+    return f"refs/remotes/{remote}/{merged.removeprefix('refs/heads/')}"
+
+
+def _fetched_at(tree: WorkTree, ref: str) -> float:
     moves = (read_git_file(os.path.join(tree.common, "logs", *ref.split("/"))) or b"").splitlines()
-    return bool(moves) and not moves[-1].endswith(b"update by push")  # none since the clone was made
+    head, _, why = moves[-1].partition(b"\t") if moves else (b"", b"", b"")  # none since the clone was made
+    words = head.split()
+    return float(words[-2]) if why != b"update by push" and len(words) > 3 and words[-2].isdigit() else 0.0
 
 
 def _initial_branch(common: str) -> str | None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from faber_ledger.ledger.clock import event_id, now
 from faber_ledger.ledger.log import Log
 from faber_ledger.runs.carry import SECONDS_TO_SEND, consent_of, is_sending
+from faber_ledger.runs.git import upstream_fetched_at
 from faber_ledger.runs.kept import runs_with_files
 from faber_ledger.runs.layouts import copy_writers, sent_path, tree_name
 from faber_ledger.runs.run import Run
-from faber_ledger.runs.seen import Note, shape_of
+from faber_ledger.runs.seen import Note, changed_at, shape_of
 
 SENT = "sent.json"
 NOT_AGREED = "nothing of this run leaves this clone: `faber-ledger init --carry refs` sends it"
@@ -107,6 +109,19 @@ class Sent(Note):
         self.here.digest, self.here.base, self.here.seen = digest, self.commit, self.commit
 
 
+def note_asked(run: Run) -> None:
+    """Note that the remote was asked for a run just now."""
+    with suppress(OSError):
+        os.utime(Sent(run).path)
+
+
+def may_lack(run: Run) -> bool:
+    """Return whether the remote may have more of a run: a fetch has moved the upstream since it was asked for it."""
+    sent = Sent(run)
+    asked = changed_at(sent.path) if sent.commit and consent_of(run.root) is not None else None
+    return asked is not None and upstream_fetched_at(run.root) > asked
+
+
 def describe_unsent(run: Run, log: Log, *, is_start: bool, is_open: bool = False) -> str | None:
     """Return what of a run, whose ledger travels in git refs, was not sent; None if nothing is due.
 
@@ -129,7 +144,7 @@ def describe_unsent(run: Run, log: Log, *, is_start: bool, is_open: bool = False
     if is_sending(run.root):
         return None if is_start else f"{events} on the way to {consent.remote}"
     if is_start:
-        is_real = "coalesce(payload, '') NOT LIKE '%\"abandoned\"%'"  # a killed client sends nothing
+        is_real = "coalesce(payload, '') NOT LIKE '%\"inferred\":true%'"  # a killed client sends nothing
         ended = f"SELECT 1 FROM event WHERE type = 'session_ended' AND id > ? AND id < ? AND {is_real} LIMIT 1"
         until = now() - (SECONDS_TO_SEND if consent.is_automatic else 0.0)
         between = [event_id(at, bytes(10)) for at in (sent.noted_at, until)]

@@ -38,7 +38,7 @@ from faber_ledger.ledger.foreign import missing_in_file
 from faber_ledger.ledger.queries import Summary, summarize
 from faber_ledger.projections.difference import differing_blocks
 from faber_ledger.projections.fold import artifacts_in_context, blocks_of, entry_of, fold, newest_open, session_history
-from faber_ledger.projections.history import Agents, agent_shown, summarize_sessions
+from faber_ledger.projections.history import SessionFacts, agent_shown, summarize_sessions
 from faber_ledger.projections.usage import Usage
 from faber_ledger.recording import sessions
 from faber_ledger.recording.adoption import list_unknown
@@ -59,7 +59,7 @@ from faber_ledger.runs.projecting import known_members
 from faber_ledger.runs.publish import carries_refs, why_not_published
 from faber_ledger.runs.run import Run, find_root
 from faber_ledger.runs.seen import TreeNote, changed_at, client_here, is_alive
-from faber_ledger.runs.sent import NOT_AGREED, Sent, describe_unsent
+from faber_ledger.runs.sent import NOT_AGREED, Sent, describe_unsent, may_lack
 from faber_ledger.runs.set_aside import list_notices
 from faber_ledger.runs.set_up import SET_UP, lacks_driver
 
@@ -115,7 +115,7 @@ def status(run: str | None, as_json: bool) -> None:
         line = None if is_off else in_git_line(survey, missing, seal)  # not on a wrong branch
         lines += [f"In git: {line}"] if line is not None else []
     if carries_refs(root):
-        data["sent"], sent_lines = _sent(meant, found)
+        data["sent"], sent_lines = _sent(meant, found, is_finished=state.get("status") in FINISHED)
         lines += sent_lines if found.log is not None else []
     if Consent(root).server:
         data["server"], server_line = _synced(root)
@@ -278,10 +278,10 @@ def _other_branch(run: Run, state: dict[str, Any], found: Found) -> str:
     named, here = branch_name(state) or found.branch, branch_of(run.root)
     if not isinstance(named, str) or here in (None, named):
         return ""
-    away = ""
     if not has_branch(run.root, named):
-        away = ", which this clone does not have" + (" (merged and deleted?)" if is_late(state) else "")
-    return f"{named}{away}, but {here} is checked out here"
+        why = " (merged and deleted?)" if is_late(state) else ""
+        return f"{named}, which is not in this clone{why}; {here} is checked out here"
+    return f"{named}, but {here} is checked out here"
 
 
 def _not_in_file_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str]:
@@ -291,12 +291,14 @@ def _not_in_file_lines(run: Run, state: dict[str, Any], found: Found) -> Iterato
         yield f"Not yet in {run.shown(run.ledger_path)}: {what}"
 
 
-def _sent(run: Run, found: Found) -> tuple[dict[str, Any], list[str]]:
+def _sent(run: Run, found: Found, *, is_finished: bool) -> tuple[dict[str, Any], list[str]]:
     """Return when a run, whose ledger travels in git refs, was sent last, and what is not, as data and as lines."""
     consent, sent = consent_of(run.root), Sent(run)
     remote, at = consent.remote if consent else None, utc_text(sent.at) if sent.at else None
     whole = f"{remote} has all of it" if sent.commit else NOT_AGREED if remote is None else "nothing to send yet"
     parts = [f"last sent to {sent.remote} at {at}" if at else "", found.unsent or whole]
+    if not is_finished and may_lack(run):
+        parts.append("it may have more: git has fetched commits since it was asked, and `faber-ledger sync` asks again")
     line = "; ".join(filter(None, parts))
     return {"remote": remote, "at": at, "unsent": found.unsent}, [f"Git ref: {line}"]
 
@@ -361,7 +363,7 @@ def _session_text(run: Run, state: dict[str, Any], blocks: Blocks, *, has_log: b
     with read_log(run) if has_log else nullcontext() as log:
         is_here = sessions.is_open_here(log, blocks, current, run.root)
         start = log.start_of(current) if log is not None else None
-    agent, version = Agents([start] if start is not None else []).find(current)
+    agent, version = SessionFacts([start] if start is not None else []).find(current)
     machine += f" ({agent_shown(agent, version)})" if (agent, version) not in ((None, None), (CLIENT, None)) else ""
     others = [one for one in summarize_sessions(blocks) if not one["ended_at"] and one["session_id"] != current]
     named = [f"{one['session_id']} on {one['hostname'] or 'an unknown machine'}" for one in others]

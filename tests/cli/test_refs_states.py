@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,38 @@ def test_the_next_start_says_what_the_background_has_merged(one: CarriedClone) -
     two.name_run()
     two.change(current_step="publish", updated_at=LATEST)
     assert "both sides changed" not in two.faber("status").stdout
+
+
+def test_commits_that_a_pull_brought_ask_for_a_sync(one: CarriedClone) -> None:
+    two = bring(one)
+    two.git("push", "-q", "origin", "HEAD")
+    one.git("fetch", "-q")
+    one.git("branch", "-q", "-u", "origin/main")
+    one.sync()
+    two.git("commit", "-q", "--allow-empty", "-m", "code")
+    two.git("push", "-q", "origin", "HEAD")
+    by_status = "; it may have more: git has fetched commits since it was asked, and `faber-ledger sync` asks again\n"
+    by_packet = (
+        "This run may have gone on elsewhere: git has fetched commits since origin was asked for it: before you go on,"
+        " run `faber-ledger sync`, then read its state."
+    )
+    for number in range(8):  # the newest sessions are all here
+        one.record(f"here-{number}")
+    one.sync()
+    for client, expected in (("first", False), ("second", True), ("third", False)):
+        done = one.deliver("session-start", client, hook_event_name="SessionStart", source="startup")
+        assert (by_packet in done.stdout.decode()) == expected
+        assert (by_status in one.faber("status").stdout) == expected
+        if expected:
+            one.sync()
+        else:
+            os.utime(one.private(RUN) / "sent.json", (0, 0))  # git notes whole seconds
+            one.git("pull", "-q")
+    assert by_status in one.faber("status").stdout
+    one.sync()
+    os.utime(one.private(RUN) / "sent.json", (0, 0))
+    assert "nothing to send" in one.sync().stdout
+    assert by_status not in one.faber("status").stdout
 
 
 def test_a_pull_that_brings_another_clones_sessions_asks_for_a_sync(tmp_path: Path) -> None:

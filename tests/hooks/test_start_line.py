@@ -126,12 +126,12 @@ def test_the_most_urgent_thing_is_said_alone(project: Project) -> None:
         (
             {"branch": "feat/merged"},
             "branch not here",
-            "Branch: feat/merged, which this clone does not have, but main is checked out here",
+            "Branch: feat/merged, which is not in this clone; main is checked out here",
         ),
         (
             {"branch": "feat/merged", "artifacts": {"pr_url": "https://example.org/pull/1"}},
             "branch gone",
-            "Branch: feat/merged, which this clone does not have (merged and deleted?), but main is checked out here",
+            "Branch: feat/merged, which is not in this clone (merged and deleted?); main is checked out here",
         ),
     ],
 )
