@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         where: NotRequired[str]
 
     class Remembered(TypedDict):
-        """A note or a summary of an earlier session, with its phase and step; a note also with its time.
+        """A note or a summary of an earlier session, with its phase and step; also with its time where that is shown.
 
         `event_id` names the event that holds the whole text: a seq would not, since a merge may give several events the
         same. A text that is kept in a file has its `path`. One that another clone recorded says `where`: the machine.
@@ -192,7 +192,8 @@ def list_notes(notes: list[Remembered], room: int) -> str:
 
 def quote_summary(summary: Remembered, room: int) -> str:
     """Return a conversation's summary, quoted; its middle is cut if it is too long."""
-    head = f"{SUMMARY_HEAD}{origin_of(summary).strip()}\n\n" if origin_of(summary) else SUMMARY_HEAD
+    known = [origin_of(summary).strip(), f"at {summary['at']}" if "at" in summary else ""]
+    head = f"{SUMMARY_HEAD}{' '.join(filter(None, known))}\n\n" if any(known) else SUMMARY_HEAD
     quoted = quote_lines(defuse_tags(summary["text"].strip().replace("\t", " ")))
     text = cut_middle(quoted, room - units(head) - 1, f"\n{mark_of_cut(summary).strip()}\n> ")
     return f"{head}{text}\n" if text else ""
@@ -239,7 +240,7 @@ def summary_for(log: Log, client: str | None, source: str, keeper: Run | None, w
     if source == "fork":
         return None
     found = next(summaries_of(log, keeper, not_by=client, before=first), None)
-    return _with_machine(found[1], log, found[0], writer) if found else None
+    return {**_with_machine(found[1], log, found[0], writer), "at": found[0]["at"]} if found else None
 
 
 def summaries_of(

@@ -153,8 +153,8 @@ MAX_MACHINE = 80
 ASK = "first ask the user whether it is over, unless the user has said so"
 MAY_BE_AT_WORK = f", or is still at work: {ASK}"
 NO_END_HERE = (
-    "The session before this conversation, {} in another clone, has no end here: it may still be at work, or its end"
-    f" has not come yet: {ASK}."
+    "The session before this conversation, {} in another clone, may still be at work: its end is not known here. So"
+    f" {ASK}."
 )
 LEFT_HERE = " `git status` and `git log` show the changes that it left."
 

@@ -321,8 +321,11 @@ def _lines_about_step(
     if following["phase"] != at[0]:
         done = all([_is_reload(one) for one in steps if one["phase"] == at[0]])  # this text gives what they load
         phase = f"phase {one_line(at[0], MAX_PLACE)}"
-        name = f"{f'{phase} is done by this text' if done else f'no step of {phase} is left'}; {name}"
-    does = _fill(following["does"], state) or f"{'its' if name else 'the'} work; the workflow has no steps for it"
+        name = f"{f'{phase} needs no more than this text' if done else f'no step of {phase} is left'}; next is {name}"
+    its = f"the work of phase {one_line(following['phase'], MAX_PLACE)}, for which the workflow has no steps"
+    does = _fill(following["does"], state) or (
+        its if following["phase"] == at[0] else "the workflow has no steps for it"
+    )
     where = f" ({_place_of_workflow(following['path'])})"
     lines.append(Line(f"{label}{name}", does, where, rank=ORDER, least=MIN_STEP, most=MAX_STEP))
     after = _words_after(state, steps, place)
@@ -344,7 +347,8 @@ def _find_place(
     """
     of_phase = [at for at, one in enumerate(steps) if one["phase"] == phase]
     found = [at for at in of_phase if step is not None and steps[at]["name"] == step]
-    is_over = mode == "continue" and progress.phase_statuses(state).get(phase or "") == "completed"
+    is_over = mode == "continue" or (mode == "after_feedback" and step is None)
+    is_over &= progress.phase_statuses(state).get(phase or "") == "completed"
     if step is not None and not found and not is_over:
         return None
     place = of_phase[-1] + 1 if is_over else (found or of_phase)[0]

@@ -24,7 +24,7 @@ from faber_ledger.context.artifact import (
 )
 from faber_ledger.context.body import compact_state, find_rules_of_failure, named_in_hint
 from faber_ledger.context.position import render_position
-from faber_ledger.context.workflow import artifacts_without_workflow
+from faber_ledger.context.workflow import SHIPPED, artifacts_without_workflow
 from faber_ledger.files.text import escape, plain
 from faber_ledger.ledger.clock import OutOfTime, check_time
 from faber_ledger.ledger.disk import around
@@ -102,6 +102,12 @@ class Reload:
     def failed(self) -> list[Failed]:
         """What could not be loaded, in order."""
         return [{"artifact": one, "error": error} for one, error in self.attempts if isinstance(error, ArtifactError)]
+
+    @property
+    def missed(self) -> list[Failed]:
+        """What failed, without files that are not there and that only our own workflow names as optional."""
+        is_ours = self.workflow is not None and os.path.dirname(self.workflow["artifacts_path"]) == SHIPPED
+        return [one for one in self.failed if one["artifact"]["required"] or not (is_ours and one["error"].is_missing)]
 
     @property
     def required_failed(self) -> list[Failed]:
@@ -285,13 +291,13 @@ class Reload:
             of_load |= {"sha256": keyed(self.root, loaded["sha256"]), "given": self.given[loaded["artifact"]["id"]]}
             facts.append(fact("artifact_loaded", loaded["artifact"], **of_load))
         inside = os.path.join(self.root, "")  # which is another path on other machines
-        for failed in self.failed:
+        for failed in self.missed:
             artifact, error = failed["artifact"], failed["error"].message.replace(inside, "")
             of_error = {"source": source_of(artifact), "required": artifact["required"], "error": error}
             facts.append(fact("artifact_failed", artifact, **of_error))
         facts += [fact("artifact_skipped", one["artifact"], loaded_at=one["loaded_at"]) for one in self.skipped]
         if self.workflow is not None and not self.required_failed:
-            counts = {"loaded": len(self.in_context()), "failed": len(self.failed), "skipped": len(self.skipped)}
+            counts = {"loaded": len(self.in_context()), "failed": len(self.missed), "skipped": len(self.skipped)}
             trigger = selection.recorded_trigger(self.triggers[0])
             reloaded: Any = {"type": "context_reloaded", "session_id": session_id, "trigger": trigger, **counts}
             if environment is not None:

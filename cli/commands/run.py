@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Any
 
 import click
@@ -89,9 +89,7 @@ def run_list(limit: int | None, at_remote: bool, as_json: bool, **wanted: Any) -
         lines += week_lines(own)
     if left_out:
         lines.append(f"{plural(left_out, 'more run')} not shown")
-    for run_id, branch in missing.items():
-        where = where_files_are(find_run(root, run_id), branch)
-        lines.append(f"~ {run_id} has no files in this work tree: {where}")
+    lines += _lines_about_files(missing, root)
     lines += ["runs of other branches:", *[f"  {way}" for way in ways]] if ways else []
     show(rows, lines, as_json=as_json)
 
@@ -100,6 +98,18 @@ def _lacks_files(row: dict[str, Any], root: str) -> bool:
     """Return whether no work tree has the files of a run that somebody may go on with."""
     is_here = row["in_work_tree"] or row["active"] or row["status"] in FINISHED
     return not (is_here or runs_in_other_work_trees(find_run(root, row["run_id"])))
+
+
+def _lines_about_files(branches: dict[str, str | None], root: str) -> Iterable[str]:
+    """Return where the files are of runs that this work tree lacks, by their branches, and how they come here."""
+    lines: dict[str, None] = {}
+    for run_id, branch in branches.items():
+        where = where_files_are(find_run(root, run_id), branch)
+        line = f"~ {run_id} has no files in this work tree: {where}"
+        if where == f"they are on `{branch}` (`git switch {branch}`)":
+            line = "~ not in this work tree, but on its branch"
+        lines[line] = None
+    return lines
 
 
 def _ways_elsewhere(rows: list[dict[str, Any]], filters: Filters, root: str) -> list[str]:

@@ -192,7 +192,7 @@ def _load(loading: Loading, budget: int, log: Callable[[str], None], form: Form)
 
 def _show(loading: Loading, result: Reload, packet: str, failure: Exception | None, form: Form) -> None:
     """Print what was loaded and the report; raises the failure."""
-    warnings = _first(report.warnings(loading, result), "warnings", form)
+    warnings = _first(report.warnings(result), "warnings", form)
     for warning in warnings:
         warn_lines(warning)
     room = max(BESIDE_CONTENTS - units("".join(warnings)), LONGEST)

@@ -14,7 +14,6 @@ from faber_ledger.context.body import described, kilobytes, named_in_hint
 from faber_ledger.context.failures import describe_failure, describe_large
 from faber_ledger.context.reload import Reload
 from faber_ledger.context.selection import MAX_QUOTED
-from faber_ledger.context.workflow import SHIPPED
 from faber_ledger.files.text import escape, one_line
 from faber_ledger.projections.fold import entry_of, session_history
 
@@ -75,20 +74,14 @@ def step_lines(result: Reload) -> Iterator[str]:
             yield from _facts(outcome, "  ")
 
 
-def warnings(loading: Loading, result: Reload) -> Iterator[str]:
+def warnings(result: Reload) -> Iterator[str]:
     """Yield what did not stop the load: large artifacts, missing values, and optional artifacts that failed."""
     for loaded in result.loaded:
         for note in loaded["notes"]:
             yield f"⚠️ WARNING: {escape(note)}"
         if loaded["is_large"]:
             yield describe_large(loaded)
-    yield from [describe_failure(**failed) for failed in _missed(loading, result) if not failed["artifact"]["required"]]
-
-
-def _missed(loading: Loading, result: Reload) -> list[Failed]:
-    """Return what failed, without files that are not there and that only our own workflow names as optional."""
-    is_ours = os.path.dirname(loading.workflow["artifacts_path"]) == SHIPPED
-    return [one for one in result.failed if one["artifact"]["required"] or not (is_ours and one["error"].is_missing)]
+    yield from [describe_failure(**failed) for failed in result.missed if not failed["artifact"]["required"]]
 
 
 def lines(loading: Loading, result: Reload, *, is_look: bool, is_brief: bool, given_bytes: int) -> Iterator[str]:
@@ -121,7 +114,7 @@ def short_lines(loading: Loading, result: Reload, *, given_bytes: int) -> Iterat
     yield from _head_lines(loading, result, is_look=False)
     for loaded in _given(result):
         yield f"  ✓ {_named(loaded)}{' (as an outline)' if _how(result, loaded) == 'outline' else ''}"
-    yield from _skipped_lines(result, _missed(loading, result))
+    yield from _skipped_lines(result, result.missed)
     yield from _room_lines(result, given_bytes)
     yield from _closing_lines(result, is_minimal=loading.is_minimal)
 
@@ -204,7 +197,7 @@ def _facts(loaded: Loaded, indent: str) -> Iterator[str]:
 
 def _nothing_lines(loading: Loading, result: Reload) -> Iterator[str]:
     """Yield why nothing was loaded, instead of the line that something was."""
-    skipped, failed, deferred = len(result.skipped), len(_missed(loading, result)), len(result.loaded)
+    skipped, failed, deferred = len(result.skipped), len(result.missed), len(result.loaded)
     them = "it" if skipped == 1 else "them"
     why = [f"{skipped} skipped (--force loads {them})"] if skipped else []
     why += [f"{failed} failed"] if failed else []

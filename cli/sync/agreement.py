@@ -21,14 +21,14 @@ from faber_ledger.recording.secrets.mask import mask_tokens
 from faber_ledger.runs.active import is_finished
 from faber_ledger.runs.carry import Consent, consent_of, sender_of, start_sending, withdraw_consent
 from faber_ledger.runs.clone import lock_run, make_below, note_use
-from faber_ledger.runs.git import branch_of, is_safe
+from faber_ledger.runs.git import branch_of, is_safe, is_tracked
 from faber_ledger.runs.git_command import git, limit_answers
 from faber_ledger.runs.kept import kept_run_ids, run_here, run_ids_here
 from faber_ledger.runs.layouts import find_runs, run_ids
 from faber_ledger.runs.log import has_log, open_run_log
 from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.publish import assume_carry, carries_refs, meant_carry, publish, why_not_published
-from faber_ledger.runs.run import REFS, TREE, Run, clone_folder, common_directory
+from faber_ledger.runs.run import PROJECT_FILE, REFS, TREE, Run, clone_folder, common_directory
 
 WHO_READS = (
     "A run's ledger can be sent in a git ref of its own to {there}: at each session's end, also after a merge, and no"
@@ -90,8 +90,11 @@ def is_sent_automatically(root: str, plan: CarryPlan) -> bool:
 
 
 def remote_to_offer(root: str) -> str | None:
-    """Return the remote to which ledgers could be sent; None where that is decided, or there is none."""
-    is_decided = meant_carry(root) == TREE or consent_of(root) is not None
+    """Return the remote to which ledgers could be sent; None where that is decided, or there is none.
+
+    A project whose settings are committed has decided.
+    """
+    is_decided = meant_carry(root) == TREE or consent_of(root) is not None or is_tracked(f"{root}/{PROJECT_FILE}")
     if is_decided or common_directory(root) is None:
         return None
     try:

@@ -30,6 +30,12 @@ def laptop(tmp_path: Path) -> Project:
     return project
 
 
+def forget_settings(project: Project) -> None:
+    """Take the project's settings out of git, as where nobody has committed them yet."""
+    project.git("rm", "--quiet", "--cached", ".fractary/faber/ledger.json")
+    project.git("commit", "--quiet", "-m", "undecided")
+
+
 def ignore_states(project: Project) -> None:
     """Let git ignore the states and metadata of runs; commit nothing."""
     project.git("rm", "--cached", "--quiet", "-r", ".fractary/runs")
@@ -127,6 +133,7 @@ def test_where_git_ignores_states_nothing_of_ours_is_left_in_git(laptop: Project
 
 @pytest.mark.parametrize(("answer", "carry"), [("y", "refs"), ("n", "tree")])
 def test_it_asks_once_on_a_terminal_and_says_who_can_read(laptop: Project, answer: str, carry: str) -> None:
+    forget_settings(laptop)
     laptop.write(".gitignore", "ledger.json\n")
     laptop.git("remote", "set-url", "--push", "origin", "../fork.git")
     shown, code = laptop.on_terminal("init", "--git-only", answers=[answer])
@@ -287,6 +294,8 @@ def test_a_repeated_init_keeps_the_agreed_remote(laptop: Project, tmp_path: Path
 
 def test_without_a_terminal_a_note_names_the_option_once(laptop: Project) -> None:
     offered = "`faber-ledger init --carry refs` sends them to origin in git refs instead"
+    assert "--carry" not in laptop.faber("init", "--git-only").stderr  # whoever has committed the settings has decided
+    forget_settings(laptop)
     assert offered in laptop.faber("init", "--git-only").stderr
     laptop.faber("init", "--git-only", "--carry", "tree")
     assert "--carry" not in laptop.faber("init", "--git-only").stderr

@@ -29,6 +29,7 @@ INSTRUCTIONS = "Instructions from the user, which outrank a step's command: "
 STARTUP = "SessionStart.startup.interactive"
 STATE = f".fractary/runs/{RUN}/state.json"
 FOLDER = "plugins/faber/config/workflows"
+ARCHITECT_DONE = "no step of phase architect is left; next is phase build, step implement: "
 PROMPT = (
     "Implement the solution according to the specification. Follow existing project patterns and conventions. Create"
     " atomic commits for each logical unit of work. Run tests to verify the implementation. Ensure code quality and"
@@ -134,7 +135,7 @@ def test_the_short_facts_of_the_position_are_not_in_the_state_again(project: Pro
         ),
         (
             {"current_phase": "architect", "current_step": "generate-spec"},
-            "Step: generate-spec\nWhat to do: no step of phase architect is left; phase build, step implement: ",
+            f"Step: generate-spec\nWhat to do: {ARCHITECT_DONE}",
         ),
         (
             {"current_step": "implement", "phases": {"build": {"steps": [{"id": "implement", "status": "completed"}]}}},
@@ -142,7 +143,15 @@ def test_the_short_facts_of_the_position_are_not_in_the_state_again(project: Pro
         ),
         (
             {"current_phase": "architect", "phases": {"architect": {"status": "completed"}}},
-            f"Phase: architect\nWhat to do: no step of phase architect is left; phase build, step implement: {PROMPT}",
+            f"Phase: architect\nWhat to do: {ARCHITECT_DONE}{PROMPT}",
+        ),
+        (
+            {
+                "current_phase": "architect",
+                "phases": {"architect": {"status": "completed"}},
+                "status": "awaiting_feedback",
+            },
+            f"Phase: architect\nWhat to do then: {ARCHITECT_DONE}{PROMPT}",
         ),
         (
             {"current_phase": "evaluate", "current_step_id": "evaluate:core-review-pr-checks"},
@@ -494,8 +503,8 @@ def test_one_sentence_is_about_a_session_elsewhere_that_has_no_end_here(tmp_path
     laptop.deliver("SessionEnd.prompt_input_exit.interactive", client="one")
     desktop = laptop.clone(tmp_path / "desktop", "dev-machine-2")
     said = (
-        "\nThe session before this conversation, on dev-machine-1 in another clone, has no end here: it may still be at"
-        " work, or its end has not come yet: first ask the user whether it is over, unless the user has said so.\n"
+        "\nThe session before this conversation, on dev-machine-1 in another clone, may still be at work: its end is"
+        " not known here. So first ask the user whether it is over, unless the user has said so.\n"
     )
     for source in ("startup.print", "resume.interactive"):
         packet = desktop.deliver(f"SessionStart.{source}", client="two").packet or ""

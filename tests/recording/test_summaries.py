@@ -24,7 +24,8 @@ def test_a_conversation_gets_the_summary_of_an_earlier_one(project: Project) -> 
     compacted(project, ME, "<analysis>thoughts</analysis>\n<summary>\nWe chose flock.\n</summary>")
     assert [event.get("summary") for event in project.of_type("compaction_completed")] == ["We chose flock."]
     assert HEAD not in packet(project, RESUME, ME)
-    assert f"{HEAD}\n\n(build)\n\n> We chose flock.\n" in packet(project, STARTUP, OTHER)
+    (at,) = [one["at"] for one in project.events if one["event"]["type"] == "compaction_completed"]
+    assert f"{HEAD}\n\n(build) at {at}\n\n> We chose flock.\n" in packet(project, STARTUP, OTHER)
     project.assert_projected()
 
 

@@ -67,7 +67,10 @@ def test_a_colleagues_branch_stays_clean_until_the_run_is_taken_up(project: Proj
     theirs = Project(tmp_path / "theirs", RUN, "their-machine")
     packet = theirs.deliver(START, client="reviewer", pid="9").packet or ""
     assert f"# FABER run {RUN}" in packet
-    assert "last committed by dev@AUTHOR" in packet
+    assert "last committed by dev@AUTHOR. " in packet
+    theirs.git("config", "user.name", "dev@AUTHOR")
+    own = theirs.deliver(START, client="author", pid="8").packet or ""
+    assert "last committed by you, perhaps in another clone. " in own
     assert 0 < packet.find(f"run `faber-ledger run resume {RUN}` before you change files: ") < packet.index("Phase: ")
     assert (changed(theirs), not_in_file(theirs) > 0) == ("", True)
     done = theirs.faber("verify", RUN)
@@ -127,12 +130,17 @@ def test_the_last_end_leaves_a_clean_tree_until_seal(project: Project) -> None:
     assert project.faber("session-load", "--force").returncode == 0
     assert (changed(project), not_in_file(project) > 0) == ("", True)
     done = project.faber("verify", RUN)
-    assert (done.returncode, "the run was committed as finished\n" in done.stdout) == (0, True)
+    assert (done.returncode, "the run was committed as finished, and this clone keeps them\n" in done.stdout) == (
+        0,
+        True,
+    )
     assert "hint" not in done.stdout  # nothing has to be done
     project.git("checkout", "--quiet", "main")
     assert project.said("verify", RUN) == f"{RUN}: sound\n"  # nobody wants a finished run's files here
     project.git("merge", "--quiet", BRANCH)
-    assert "the run was committed as finished\n" in project.said("verify", RUN)  # on main as on the run's branch
+    assert "the run was committed as finished, and this clone keeps them\n" in project.said(
+        "verify", RUN
+    )  # on main as on the run's branch
     project.git("checkout", "--quiet", BRANCH)
     assert project.faber("seal", RUN).returncode == 0
     assert (not_in_file(project), "M  .fractary" in changed(project)) == (0, True)
