@@ -5,7 +5,7 @@ As long as nothing is committed, fetched, pulled, set up or recorded, they are t
 
 from __future__ import annotations
 
-from faber_ledger.context.packet import has_end, place_of_session, start_before
+from faber_ledger.context.packet import has_end, place_of_session
 from faber_ledger.files.text import one_line
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.runs.clone import writer_of
@@ -36,12 +36,13 @@ class Elsewhere:
         self._newer, self.is_newer_there = _describe_newer(run, state)
         self._changed = _describe_changes(run) if is_last_there else None
 
-    def describe(self, log: Log | None, client: str | None, *, is_begun: bool = False) -> list[str]:
+    def describe(
+        self, log: Log | None, start: Recorded | None, client: str | None, *, is_begun: bool = False
+    ) -> list[str]:
         """Return where the run was before this client, what nobody committed, and what this clone lacks or needs.
 
-        A conversation that `is_begun` knows the first.
+        `start` is as `start_before` has it. A conversation that `is_begun` knows the first.
         """
-        start = start_before(self._root, log, client) if log is not None else None
         is_here = start is not None and start["writer"] == writer_of(self._root)
         is_told = not (is_here or is_begun)
         last = self._describe_last(log, start, client) if log is not None and start is not None and is_told else None

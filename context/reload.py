@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from faber_ledger.context.elsewhere import Elsewhere
     from faber_ledger.context.selection import Held
     from faber_ledger.context.workflow import Artifact, Workflow
-    from faber_ledger.ledger.events import Draft, Environment
+    from faber_ledger.ledger.events import Draft, Environment, Recorded
     from faber_ledger.ledger.log import Log
     from faber_ledger.runs.run import Run
 
@@ -186,11 +186,12 @@ class Reload:
         missed = [one for one in failed if not one["error"].is_missing or is_named_by_state(**one)]
         return [describe_not_loaded(one["artifact"], one["error"], self.root) for one in missed]
 
-    def _about_earlier(self, run: Run, log: Log | None, client: str | None, others: list[str]) -> list[str | None]:
+    def _about_earlier(
+        self, run: Run, log: Log | None, client: str | None, start: Recorded | None, others: list[str]
+    ) -> list[str | None]:
         """Return sentences about the conversation before, about `others`, and in a run's first one about other runs."""
         if log is None:
             return [*others]
-        start = packet.start_before(run.root, log, client)
         if start is not None:
             return [packet.describe_break(run.root, log, client, start), *others]
         from faber_ledger.runs.of_work import describe_other_runs  # once a run
@@ -222,8 +223,10 @@ class Reload:
         keeper = None if has_summaries_in_git else run
         notes, summary = packet.read_remembered(self.root, log, client, source, keeper) if log else ([], None)
         is_begun = source == "compact"  # what the session before left is this conversation's now
-        others = elsewhere.describe(log, client, is_begun=is_begun) if elsewhere is not None else []
-        earlier = others if is_begun else self._about_earlier(run, log, client, others)
+        is_asked = log is not None and (elsewhere is not None or not is_begun)
+        start = packet.start_before(run.root, log, client) if log is not None and is_asked else None
+        others = elsewhere.describe(log, start, client, is_begun=is_begun) if elsewhere is not None else []
+        earlier = others if is_begun else self._about_earlier(run, log, client, start, others)
         first = [sentence for sentence in (before, *earlier) if sentence]
         on_failure = find_rules_of_failure(self.state, parts)
         about: Any = {"workflow": self.workflow, "notes": notes, "branch": branch}

@@ -284,7 +284,7 @@ class Start(Hook):
         arrival = self._receive(state)
         self._put(arrival)
         elsewhere = sessions_elsewhere(state, self.run.root)
-        if any(elsewhere) or may_be_behind(self.run.root) or self._may_lack():
+        if any(elsewhere) or may_be_behind(self.run.root) or (carries_refs(self.run.root) and self._may_lack()):
             self._elsewhere = self._look_elsewhere(state, is_last_there=elsewhere[:1] == [True])
         gathered = self._gather(state, is_state_read=problem is None)
         self._lacks_artifact = any([not failed["error"].is_state for failed in gathered.required_failed])
@@ -440,9 +440,6 @@ class Start(Hook):
         return text, gathered.drafts(arrival["session_id"], self.call.client)
 
     def _may_lack(self) -> bool:
-        """Return whether a remote may have more of the run, where ledgers travel in git refs."""
-        if not carries_refs(self.run.root):
-            return False
         from faber_ledger.runs.sent import may_lack
 
         return may_lack(self.run)

@@ -365,7 +365,8 @@ def may_be_behind(root: str) -> bool:
 
     So it is if a fetch moved it last, or if it is gone, as after a merge; not if it is HEAD, or was pushed from here.
     """
-    tree, here, ref = work_tree_of(root), commit_of(root), _upstream_of(root)
+    tree, ref = work_tree_of(root), _upstream_of(root)
+    here = commit_of(root) if ref is not None else None
     if tree is None or here is None or ref is None:
         return False
     commit = named_commit(tree, ref)

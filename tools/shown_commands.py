@@ -30,6 +30,7 @@ MASKS = [
     (re.compile(r"^[a-z0-9]{6}  ", re.MULTILINE), "<six>  "),
     (re.compile(r"\bopen {2,}"), "open  "),  # its column is as wide as the longest number of seconds
     (re.compile(r"^session +machine +.*$", re.MULTILINE), "<the table's head>"),
+    (re.compile(r"\b(unknown|over \d+ seconds?) +(?=abandoned)"), "<seconds>"),  # heard of within one, or not
     (re.compile(r"\b\d+ seconds?\b *"), "<seconds>"),  # with the padding of its column
     (re.compile(r"\b\d+ bytes\b|\b\d+\.\d KB\b"), "<size>"),  # a state contains the name of its folder
     (re.compile(r"\b(\d+ minutes? ago|just now)\b"), "<minutes> ago"),

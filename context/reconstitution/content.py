@@ -394,7 +394,9 @@ def read_known(
             blocks = fold(log.stream())
             own = [text_of(start["event"], "session_id") for start in log.starts_of(client)]  # not an earlier one
             sessions = [one for one in summarize_sessions(blocks) if one["ended_at"] or one["session_id"] not in own]
-            broken = describe_break(run.root, log, client, start_before(run.root, log, client))
+            start = start_before(run.root, log, client)
+            broken = describe_break(run.root, log, client, start)
+            others = elsewhere.describe(log, start, client) if elsewhere else []
             keeper = None if Settings(run, os.environ).summaries else run
             return {
                 "events": log.count_events(),
@@ -414,10 +416,10 @@ def read_known(
                     }
                     for recorded, summary in islice(summaries_of(log, keeper), NEWEST_SUMMARIES)
                 ],
-                "before": [*([broken] if broken else []), *(elsewhere.describe(log, client) if elsewhere else [])],
+                "before": [*([broken] if broken else []), *others],
             }
     except (LedgerError, sqlite3.DatabaseError, OSError):
-        there = elsewhere.describe(None, client) if elsewhere else []
+        there = elsewhere.describe(None, None, client) if elsewhere else []
         facts: LedgerFacts = {"events": 0, "ended": [], "starts": [], "branch": None}
         return {**facts, "branch_to_switch": None, "sessions": [], "notes": [], "summaries": [], "before": there}
 

@@ -196,7 +196,7 @@ def test_a_client_that_changes_runs_ends_its_session_there(project: Project) -> 
     second = project.start_run("259", "--yes", **IN_CLIENT)
     left, taken = state_of(project, first)["sessions"], state_of(project, second)["sessions"]
     assert left["current_session_id"] is None
-    assert left["session_history"][0]["end_reason"] == "abandoned"
+    assert left["session_history"][0]["end_reason"] == "normal"
     assert left["session_history"][0]["ended_at"] == taken["session_history"][0]["started_at"]
     assert taken["current_session_id"] is not None
 
