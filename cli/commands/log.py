@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from faber_ledger.cli.reports.show import lines_of
+from faber_ledger.cli.ui.event_words import line_of
 from faber_ledger.cli.ui.output import json_text, no_pager_option, say, show_long
 from faber_ledger.cli.ui.which_event import Time, find_session
 from faber_ledger.cli.ui.which_run import run_argument, run_with_ledger
@@ -79,4 +79,4 @@ def log(
         for recorded in find():
             click.echo(json_text(recorded, indent=None))
     else:
-        show_long(lambda: lines_of(chosen, find()))
+        show_long(lambda: map(line_of, find()))

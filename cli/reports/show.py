@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.ledger.redaction import effective_redactions
 from faber_ledger.projections.difference import apply_event
-from faber_ledger.projections.fold import Projector, empty, entry_of, fold
+from faber_ledger.projections.fold import Projector, empty, fold
 from faber_ledger.projections.history import SessionFacts, summarize_sessions
 from faber_ledger.runs.absorb import machine_of_clone
 from faber_ledger.runs.clone import known_writer
@@ -113,7 +113,7 @@ def describe_session(run: Run, session_id: str) -> tuple[dict[str, Any], list[st
         f"  written by: {', '.join(writers)}",
         "",
         *([*session_table([session]), ""] if session is not None else []),
-        *lines_of(run, found),
+        *map(line_of, found),
     ]
 
 
@@ -156,30 +156,3 @@ def _member_lines(head: str, value: Any) -> list[str]:
 
 
 DESCRIBE: dict[str, Describe] = {"event": describe_event, "session": describe_session, "artifact": describe_artifact}
-
-
-def lines_of(run: Run, events: Iterable[Recorded]) -> Iterator[str]:
-    """Yield each event as a line; an end of a session says so if another end of the session counts."""
-    replaced = _replaced_ends(run)
-    yield from (
-        line_of(one) + (f"; the end of {replaced[one['id']]} counts" if one["id"] in replaced else "") for one in events
-    )
-
-
-def _replaced_ends(run: Run) -> dict[str, str]:
-    """Return the ends of sessions that do not count, each with the time of the end that the projection has."""
-    ends: dict[object, list[Recorded]] = {}
-    for one in find_events(partial(read_log, run), EventQuery(types=("session_ended",))):
-        ends.setdefault(one["event"].get("session_id"), []).append(one)
-    several = {session: found for session, found in ends.items() if found[1:]}
-    if not several:
-        return {}
-    with read_log(run) as log:
-        blocks = fold(log.stream())
-    replaced: dict[str, str] = {}
-    for session, found in several.items():
-        entry = entry_of(blocks, str(session)) or {}
-        end = entry.get("ended_at"), entry.get("end_reason")
-        others = [one["id"] for one in found if (one["at"], one["event"].get("reason")) != end]
-        replaced |= dict.fromkeys(others if len(others) < len(found) else (), str(end[0]))
-    return replaced

@@ -6,7 +6,6 @@ import json
 import subprocess
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.attacked_clones import crafted
@@ -109,19 +108,3 @@ def test_an_event_of_a_newer_program_is_shown(project: Path) -> None:
         insert_rows(log, [crafted(seq + 1, head, 1, type="coffee_made", payload='{"cups":2}')])
         log.commit()
     assert run(project, "log").stdout.splitlines()[-1].endswith('coffee_made           -       {"cups":2}')
-
-
-def test_of_several_ends_of_a_session_the_log_says_which_counts(project: Path) -> None:
-    """As the projection has it: a later end replaces an earlier one, an inferred one replaces none."""
-    end: Any = history()[9]
-    changes: list[dict[str, Any]] = [{"reason": "manual"}, {"reason": "abandoned", "inferred": True}]
-    for number, more in enumerate(changes):
-        with Log.open(str(project / ".fractary/runs" / RUN / "ledger.db")) as log:
-            draft: Any = {"event": {name: value for name, value in {**end, **more}.items() if name != "delivery"}}
-            log.append([draft], at=START + 900 + number, writer="w")
-            log.commit()
-    ends = [line for line in run(project, "log").stdout.splitlines() if "session ended" in line]
-    assert ["; the end of 2026" in line and line.endswith(" counts") for line in ends] == [True, False, True]
-    newest = run(project, "log", "-n", "1").stdout
-    ended = "session ended: abandoned (the client said: logout), inferred, in build; the end of 2026-01-05T"
-    assert ended in newest
