@@ -22,10 +22,10 @@ from faber_ledger.context.artifact import (
     source_of,
     source_text,
 )
-from faber_ledger.context.body import compact_state, find_rules_of_failure, named_in_hint
+from faber_ledger.context.body import find_rules_of_failure, named_in_hint
 from faber_ledger.context.position import render_position
 from faber_ledger.context.workflow import SHIPPED, artifacts_without_workflow
-from faber_ledger.files.text import escape, plain
+from faber_ledger.files.text import escape
 from faber_ledger.ledger.clock import OutOfTime, check_time
 from faber_ledger.ledger.disk import around
 from faber_ledger.ledger.errors import LedgerError, WorkflowNotFound
@@ -35,7 +35,6 @@ from faber_ledger.runs.state_file import check_status
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
-    from collections.abc import Set as AbstractSet
     from typing import Any, TypedDict
 
     from faber_ledger.context.artifact import Content, Loaded, Surroundings
@@ -62,7 +61,6 @@ if TYPE_CHECKING:
         age: float
 
 
-ENDLESS = 1 << 60  # units of a packet
 UNCHANGED = "What you were given earlier in this conversation has not changed since: only where the run stands follows."
 
 
@@ -78,7 +76,6 @@ class Reload:
         self.attempts: list[tuple[Artifact, Loaded | ArtifactError]] = []
         self.skipped: list[Skipped] = []
         self.given: dict[str, Given] = {}  # how each loaded artifact was given, once it is packed
-        self._packed: tuple[str, AbstractSet[str]] = ("", frozenset())  # the packet, and what its position says
         self._unnamed: set[str] = set()  # what was loaded, and has no room even for its name
         self.other_problems = problems
         self.workflow = workflow  # that the artifacts were selected from; None if it cannot be used
@@ -119,17 +116,12 @@ class Reload:
         return [one for one in self.loaded if self.given[one["artifact"]["id"]] in ("inline", "outline")]
 
     def lacks_room(self) -> bool:
-        """Return whether the packet had no room for all that was loaded; False before it is packed."""
-        ways = [(self.given.get(one["artifact"]["id"]), one) for one in self.loaded]
-        return any([how == "pointer" or (how == "outline" and not self._is_all(one)) for how, one in ways])
+        """Return whether the packet had no room for all that was loaded; False before it is packed.
 
-    def _is_all(self, loaded: Loaded) -> bool:
-        """Return whether a larger packet would have no more of an artifact that is given as an outline."""
-        if not loaded["is_state"]:
-            return loaded["is_outlined"]
-        text, said = self._packed
-        largest, _ = compact_state(self.state, ENDLESS, said, is_long=len(loaded["content"]) > packet.LONG_STATE)
-        return plain(largest) in text
+        The run's state has an outline by its own form, whatever room there is.
+        """
+        ways = [(self.given.get(one["artifact"]["id"]), one["is_outlined"] or one["is_state"]) for one in self.loaded]
+        return any([how == "pointer" or (how == "outline" and not is_wanted) for how, is_wanted in ways])
 
     def problems(self) -> list[str]:
         """Return what is missing and how to recover, most important first."""
@@ -243,7 +235,6 @@ class Reload:
             also=packet.list_more(run, self.state, parts, budget),
         )
         self._note_given(given)
-        self._packed = text, position["said"]
         if not (keeps_packets and source == "resume" and self._is_in_conversation(log, client)):
             return text
         position = render_position(run, self.state, **about, before=[UNCHANGED, *first])
