@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 SECONDS = 2.0  # for all that git is asked
 MOST_BRANCHES = 100  # the newest
-MOST_FILES = 1000  # states and ledgers, each counted once however many branches have it
 LIMIT = 64 * 1024 * 1024  # bytes that git prints
 NO_TREE = ("hash-object", "-t", "tree", os.devnull)
 FILES = [f":(glob){runs}/**/{name}" for runs in RUNS for name in ("state*.json", "ledger*.db")]
@@ -52,37 +51,24 @@ class RunOnBranch(NamedTuple):
 def runs_on_branches(root: str) -> list[RunOnBranch]:
     """Return each run that this clone lacks on one of its branches: those at work first, then the newest branch's.
 
-    That is the branch that the state names, else one with its newest state, and of these one with fewest runs: a branch
-    that began at another run's has that one too. A run that is finished on any branch is finished.
+    That is a branch on which the run is finished, else the one that its state names, else one with its newest state. Of
+    several it is the oldest: a branch that began at another run's has that run too.
     """
     deadline = time_limit(SECONDS)
     refs = _refs_by_tree(root, deadline)
     files = _changed_files(root, list(refs), deadline)
     known = {path_form(run_id) for run_id in run_ids_here(root)} if files else set()
-    runs: dict[str, str] = {}  # ids by path forms
-    blobs: dict[str, dict[str, str]] = {}  # by path form and tree: of the run's state there, empty without one
-    places = {path: run_at(root, path) for path in [*dict.fromkeys([path for _, path, _ in files])][:MOST_FILES]}
+    places = {path: run_at(root, path) for path in {path for _, path, _ in files}}
+    runs = {path: one for path, one in places.items() if one is not None and path_form(one[0].run_id) not in known}
+    files = [one for one in files if one[1] in runs]
+    states = _read_states(root, {blob for _, path, blob in files if runs[path][1] == STATE}, deadline)
+    found: dict[str, list[RunOnBranch]] = {}
     for tree, path, blob in files:
-        run, kind = places.get(path) or (None, "")
-        if run is not None and (form := path_form(run.run_id)) not in known:
-            runs.setdefault(form, run.run_id)
-            there = blobs.setdefault(form, {})
-            there[tree] = blob if kind == STATE else there.get(tree, "")
-    states = _read_states(root, {blob for there in blobs.values() for blob in there.values() if blob}, deadline)
-    counts: dict[str, int] = {}
-    for tree in [tree for there in blobs.values() for tree in there]:
-        counts[tree] = counts.get(tree, 0) + 1
-    found = []
-    for form, there in blobs.items():
-        ranked = []
-        for tree, blob in there.items():
-            state = states.get(blob, {})
-            named = state.get("run_id")
-            run_id = named if isinstance(named, str) and path_form(named) == form else runs[form]
-            ranked += [(RunOnBranch(run_id, ref, state), counts[tree]) for ref in refs[tree]]
-        over = [one for one in ranked if one[0].is_finished]
-        found.append(max(over or ranked, key=lambda one: _rank(*one))[0])
-    return sorted(found, key=lambda one: one.is_finished)
+        run_id = runs[path][0].run_id
+        there = [RunOnBranch(run_id, ref, states.get(blob, {})) for ref in refs[tree]]
+        found.setdefault(path_form(run_id), []).extend(there)
+    chosen = [max(found[form], key=_rank) for form in reversed(found)]
+    return sorted(chosen, key=lambda one: one.is_finished)
 
 
 def root_with_branch(root: str, branch: str) -> str | None:
@@ -94,16 +80,17 @@ def root_with_branch(root: str, branch: str) -> str | None:
     return os.path.normpath(os.path.join(top, os.path.relpath(root, tree.top)))
 
 
-def _rank(one: RunOnBranch, count: int) -> tuple[bool, float, int]:
-    return branch_name(one.state) == one.branch, seconds_of(one.state.get("updated_at")) or 0.0, -count
+def _rank(one: RunOnBranch) -> tuple[bool, bool, bool, float]:
+    named, updated_at = branch_name(one.state), seconds_of(one.state.get("updated_at")) or 0.0
+    return one.is_finished, named == one.branch, bool(one.state), updated_at
 
 
 def _refs_by_tree(root: str, deadline: float) -> dict[str, list[str]]:
-    """Return the branches by the trees of their commits, the newest first."""
-    options = ("--sort=-committerdate", f"--count={MOST_BRANCHES}", "--format=%(tree) %(refname)")
+    """Return the newest branches by the trees of their commits, the oldest of them first."""
+    options = ("--sort=-refname", "--sort=-committerdate", f"--count={MOST_BRANCHES}", "--format=%(tree) %(refname)")
     listed = GitQuery(["for-each-ref", *options, "refs/heads", "refs/remotes"], root, deadline=deadline).answer() or ""
     refs: dict[str, list[str]] = {}
-    for tree, _, ref in [line.partition(" ") for line in listed.splitlines()]:
+    for tree, _, ref in [line.partition(" ") for line in reversed(listed.splitlines())]:
         if tree and not (ref.startswith("refs/remotes/") and ref.endswith("/HEAD")):
             refs.setdefault(tree, []).append(ref)
     return refs
