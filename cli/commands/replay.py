@@ -139,14 +139,15 @@ def _tokens_of(usage: Usage) -> dict[str, int]:
 def state_at(run: Run, moment: Moment) -> tuple[dict[str, Any], Iterable[str]]:
     """Return the state at a moment, as data and as lines for people."""
     projector, agents, usage = fold.Projector(fold.empty()), SessionFacts(), Usage()
-    newest: list[Recorded] = []
-    count, phase, step = 0, None, None
+    count, last, phase, step = 0, None, None, None
     with read_log(run) as log, progress(run, "replaying") as advance:
         for recorded in filter(moment.has, track_progress(log.stream(), advance)):
             projector.apply(recorded)
             agents.note(recorded)
             usage.note(recorded)
-            count, newest = count + 1, _newest_of(newest, recorded, moment)
+            count += 1
+            if last is None or moment.seconds is None or recorded["at"] >= last["at"]:
+                last = recorded  # of a time's events the latest, which may not be the log's last
             phase, step = _place_after(recorded, (phase, step))
         session = fold.current_session(projector.blocks)
         own = projector if session is None else fold.Projector(fold.empty())
@@ -155,7 +156,6 @@ def state_at(run: Run, moment: Moment) -> tuple[dict[str, Any], Iterable[str]]:
             if recorded["event"].get("session_id") in (None, session):
                 own.apply(recorded)
                 phase, step = _place_after(recorded, (phase, step))
-    last = newest[-1] if newest else None
     phase, step = [value if isinstance(value, str) else None for value in (phase, step)]
     time = utc_text(moment.seconds) if moment.seconds is not None else None
     data = {
@@ -174,18 +174,11 @@ def state_at(run: Run, moment: Moment) -> tuple[dict[str, Any], Iterable[str]]:
     head = f"{time}: " if time is not None else ""
     if last is None:
         return data, [f"{head}before the first event: nothing had happened yet"]
-    lines = [f"{head}after {plural(count, 'event')}, the last of them:", *map(line_of, newest), ""]
+    lines = [f"{head}after {plural(count, 'event')}, the last of them:", line_of(last), ""]
     lines.append(f"phase:    {phase or 'unknown'}{f', step {step}' if step else ''}")
     sessions = [*session_table(summarize_sessions(projector.blocks, agents), _tokens_of(usage))]
     lines.append(f"session:  {session or 'none is open'}")
     return data, [*lines, *_context_lines(own.blocks), *(["", *sessions] if sessions else [])]
-
-
-def _newest_of(newest: list[Recorded], recorded: Recorded, moment: Moment) -> list[Recorded]:
-    """Return the newest events with one more of a log: the latest for a time, else all that have the highest seq."""
-    if moment.seconds is not None:
-        return [max(recorded, *newest, key=lambda one: (one["at"], one["seq"]))] if newest else [recorded]
-    return [*newest, recorded] if newest and newest[0]["seq"] == recorded["seq"] else [recorded]
 
 
 def _place_after(recorded: Recorded, before: tuple[Any, Any]) -> tuple[Any, Any]:
