@@ -31,8 +31,7 @@ MUST_STAY = re.compile(
     rf"|^{re.escape(LOGS)}/|^\.fractary/faber/(?:writer$|worktrees\.json)",
     re.IGNORECASE,  # as some file systems do
 )
-DRIVERS = ((DRIVER, "it cannot {} a ledger"), (STASHES, "it refuses to pull over a run's changed files"))
-VERBS = {"merge": "merge", "diff": "show"}  # what git does by the settings of each section
+DRIVERS = ((DRIVER, "it cannot merge or show a ledger"), (STASHES, "it refuses to pull over a run's changed files"))
 OUR_LINES = {
     ATTRIBUTES_FILE: "git treats a ledger as any binary file and does not merge it",
     IGNORE_FILE: "git would track backups, locks and logs of this machine",
@@ -65,9 +64,7 @@ def check_drivers(patient: Patient) -> Iterator[Finding]:
     for keys, harm in DRIVERS:
         lacks = [key for key in keys if key in missing]
         if lacks:
-            verbs = [verb for section, verb in VERBS.items() if any([key.startswith(f"{section}.") for key in lacks])]
-            what = f"this clone's git lacks {', '.join(lacks)}: {harm.format(' or '.join(verbs))}"
-            yield Finding("warning", what, GIT_ONLY)
+            yield Finding("warning", f"this clone's git lacks {', '.join(lacks)}: {harm}", GIT_ONLY)
 
 
 def check_lines(patient: Patient) -> Iterator[Finding]:

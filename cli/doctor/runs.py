@@ -23,7 +23,6 @@ from faber_ledger.runs.run import ACTIVE_FILES, HOOK_LOG, RUNS, Run, clone_folde
 from faber_ledger.runs.set_aside import ROWS, list_set_aside
 
 ROLLED_BACK = "rolled_back"
-MOST_NAMED = 3  # leftover backups
 
 
 def check_active(patient: Patient) -> Iterator[Finding]:
@@ -122,9 +121,8 @@ def check_backups(patient: Patient) -> Iterator[Finding]:
                 what = f"{run.shown(path)} is left over from a finished run: it may contain sensitive data"
                 yield Finding("warning", what, "remove it")
     if ours:
-        names = ", ".join([run.shown(run.backup_path) for run in ours[:MOST_NAMED]])
-        more = f" and {len(ours) - MOST_NAMED} more" if ours[MOST_NAMED:] else ""
-        what = f"left over from {plural(len(ours), 'finished run')}, perhaps with sensitive data: {names}{more}"
+        first = ours[0].shown(ours[0].backup_path)
+        what = f"left over from {plural(len(ours), 'finished run')}, perhaps with sensitive data: {first}"
         each = "; then again for each of the others" if ours[1:] else ""
         yield Finding("note", what, f"run `faber-ledger project {ours[0].run_id}`, which removes it{each}")
 

