@@ -29,6 +29,7 @@ from faber_ledger.projections.difference import MISSING, find_difference
 from faber_ledger.projections.fold import blocks_of
 from faber_ledger.runs import seen
 from faber_ledger.runs.absorb import rows_waiting
+from faber_ledger.runs.active import is_finished
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.copies import is_as_in_head
 from faber_ledger.runs.git_command import TEXT_CACHE, git, has_cached_text, run_git, top_of
@@ -64,20 +65,13 @@ def run_findings(run: Run, *, is_one_of_many: bool) -> list[LogProblem]:
         if has_log(run):
             found += find_problems(run.log_path, advance=advance)
     is_damaged = any(not finding.is_note for finding in found)
-    if run.is_kept and not _is_finished(run):
+    if run.is_kept and not is_finished(run):
         found.append(_not_in_tree(run))
     found += _beside(run, note)
     if not run.is_kept:
         with suppress(LedgerError, OSError, sqlite3.Error):  # a log that cannot be read has been reported above
             found += recheck_under_lock(run, lambda: list(_published_findings(run, is_damaged=is_damaged)))
     return found
-
-
-def _is_finished(run: Run) -> bool:
-    try:
-        return read_state(run).value.get("status") in FINISHED
-    except LedgerError:
-        return False
 
 
 def _not_in_tree(run: Run) -> LogProblem:
@@ -134,8 +128,8 @@ def _published_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
         why = f"{were} recorded elsewhere in this clone, or while git had taken the run away"
     if why is not None:
         if lacked:
-            is_finished = state is not None and state.get("status") in FINISHED and not note.barred
-            why = AS_FINISHED if is_finished and is_finished_in_head(run) else why  # whatever is checked out
+            is_over = state is not None and state.get("status") in FINISHED and not note.barred
+            why = AS_FINISHED if is_over and is_finished_in_head(run) else why  # whatever is checked out
             what = f"{events_of_log_are(lacked)} not in {run.shown(run.ledger_path)}: {why}"
             what += ", and this clone keeps them" if why == AS_FINISHED else ""
             hint = publishing_hint(run, note, state) if why != AS_FINISHED else ""  # nothing has to be done

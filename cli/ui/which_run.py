@@ -18,7 +18,7 @@ from faber_ledger.files.text import escape, quote_word
 from faber_ledger.ledger.command_errors import AmbiguousRun, NoActiveRun, SeveralActiveRuns
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, Locked, NotWritable, RunNotFound
 from faber_ledger.runs import progress
-from faber_ledger.runs.active import ActiveRun, active_run, name_if_none_is, write_active_file
+from faber_ledger.runs.active import ActiveRun, active_run, is_finished, name_if_none_is, write_active_file
 from faber_ledger.runs.carry import sender_of
 from faber_ledger.runs.clone import lock_run, note_use
 from faber_ledger.runs.git import default_branch
@@ -87,7 +87,7 @@ def run_to_project(text: str | None, *, needs_ledger: bool) -> Run:
 
 def warn_if_kept(run: Run) -> None:
     """Warn if the work tree lacks the run, and it is not finished: what is recorded stays below the git directory."""
-    if run.is_kept and not any([state.get("status") in progress.FINISHED for _, state in with_states([run])]):
+    if run.is_kept and not is_finished(run):
         warn_of(not_in_tree(run, branch_of_run(run)))
 
 
