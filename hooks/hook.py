@@ -280,7 +280,7 @@ class Start(Hook):
             if self._earlier is not None:
                 state_write.refresh_copy(self.run, self._earlier, self.warn)
             self._leave_run()
-            return self._answer_finished(state)
+            return None
         arrival = self._receive(state)
         self._put(arrival)
         elsewhere = sessions_elsewhere(state, self.run.root)
@@ -303,14 +303,6 @@ class Start(Hook):
             except (OSError, ValueError) as error:
                 self.warn(f"CLAUDE_ENV_FILE: {error}")
         return Answer(packet, self._line(state, is_broken=problem is not None))
-
-    def _answer_finished(self, state: dict[str, Any]) -> Answer | None:
-        """Return a line if the remote may have a run of the branch that is checked out, and this clone has none."""
-        from faber_ledger.context.branch import MAY_BE_AT_REMOTE, is_of_another
-
-        if self.call.text("agent_id") is not None or not is_of_another(self.run, state):
-            return None
-        return Answer(None, f"{NAME}{MAY_BE_AT_REMOTE}")
 
     def _record_start(self, gathered: Reload, problems: list[str], arrival: Arrival) -> str | None:
         """Record the start with its loads, and return the packet; None if another hook has recorded it."""
