@@ -28,13 +28,12 @@ from faber_ledger.ledger.event_types import is_foldable
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.projections.fold import fold, session_history
-from faber_ledger.projections.history import ABANDONED, SessionSummary, machines_of, summarize_sessions
+from faber_ledger.projections.history import ABANDONED, SessionSummary, summarize_sessions
 from faber_ledger.runs import progress
 from faber_ledger.runs.git import default_branch
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.progress import text_of, text_of_value
 from faber_ledger.runs.run import Run, is_name
-from faber_ledger.runs.seen import hostname
 from faber_ledger.runs.settings import Settings
 
 if TYPE_CHECKING:
@@ -110,14 +109,9 @@ def _left_out(names: list[str], command: str) -> str:
 def _lacking(name: str, sources: Sources) -> str:
     """Return a part without content, and the command that has it, if there is one."""
     work_id, count = sources["context"]["work_id"], sources["known"]["events"]
-    others = [one for one in dict.fromkeys(machines_of(sources["known"]["sessions"])) if one != hostname()]
-    machines = "" if sources["context"]["events"] else list_in_line(others)
-    of_tools = f"FABER's tools left no events here{f'; {machines} may have some' if machines else ''}"
-    if name == "decisions" and machines:
-        return f"decisions (the ledger has none; FABER's own events, if there are any, stayed on {machines})"
     if name == "events" and count:
         log = f"`faber-ledger log {sources['context']['run_id']}` lists the ledger's {count}"
-        return f"events ({of_tools}; {log})"
+        return f"events (FABER's tools left none here; {log})"
     is_known = name == "issue" and work_id is not None and is_name(work_id)
     return f"{name} (no program is mapped, or it failed: run `{FETCH} {work_id}`)" if is_known else name
 
