@@ -9,14 +9,12 @@ from typing import Any, NamedTuple
 from faber_ledger.cli.reports.run_list import read_row
 from faber_ledger.cli.ui.attention import Filters
 from faber_ledger.cli.worktrees import git
-from faber_ledger.context.branch import has_files, where_files_are
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import worktree_registry
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.git import work_tree_of
-from faber_ledger.runs.kept import run_here, runs_with_files
-from faber_ledger.runs.progress import FINISHED
+from faber_ledger.runs.kept import run_here
 
 RECORDED = {"completed": "completed", "failed": "failed", "cancelled": "abandoned"}
 
@@ -90,13 +88,10 @@ def _newest(records: list[worktree_registry.Record], path: str, run_id: str | No
 def _with_run(site: Site, run_id: str) -> Site:
     """Return the site with its run: its status, its session, and what is wrong with it."""
     try:
-        run = run_here(site.root, run_id)
-        row = read_row(run, Filters())
+        row = read_row(run_here(site.root, run_id), Filters())
     except LedgerError as error:
         return site._replace(run_id=run_id, problem=error.message)
-    member, problem = row["worktree"], row["problem"] or row["ledger_problem"]
-    if run.is_kept and row["status"] not in FINISHED and not (has_files(run, row["branch"]) or runs_with_files(run)):
-        problem = problem or f"this work tree does not have the files of {run_id}: {where_files_are(run, None)}"
+    member = row["worktree"]
     return site._replace(
         run_id=run_id,
         work_id=row["work_id"] if isinstance(row["work_id"], str) else None,
@@ -104,7 +99,7 @@ def _with_run(site: Site, run_id: str) -> Site:
         phase=row["phase"],
         session=row["open_session"],
         last_event=row["last_event_at"],
-        problem=problem,
+        problem=row["problem"] or row["ledger_problem"],
         member=member if isinstance(member, dict) and member.get("branch") == site.tree.branch else {},
     )
 
