@@ -24,7 +24,6 @@ from faber_ledger.runs.clone import read_used_runs
 from faber_ledger.runs.git import branch_of, default_branch, work_tree_of
 from faber_ledger.runs.layouts import find_run, find_runs
 from faber_ledger.runs.run import ACTIVE_FILES
-from faber_ledger.runs.state_file import read_state_copy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -131,12 +130,7 @@ def _state_to_ask(run: Run) -> dict[str, Any]:
     try:
         return state_file.look_at_state(run, state_file.LARGEST_TO_ASK).value
     except LedgerError:
-        pass
-    content = read_state_copy(run)
-    try:
-        return state_file.parse_state(run, content).value if content is not None else {}
-    except LedgerError:
-        return {}
+        return state_file.look_at_copy(run)
 
 
 class Here:

@@ -286,3 +286,12 @@ def read_state_copy(run: Run) -> bytes | None:
         return read_regular(path, LARGEST_STATE) if path is not None else None
     except (FileRefused, OSError):
         return None
+
+
+def look_at_copy(run: Run) -> dict[str, Any]:
+    """Return the members of the copy of a run's `state.json`; none if there is none that can be read."""
+    content = read_state_copy(run)
+    try:
+        return parse_state(run, content).value if content is not None else {}
+    except LedgerError:
+        return {}

@@ -13,7 +13,7 @@ from faber_ledger.files.json_text import JsonText, lines_grown, lines_of
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.encoding import split_hashes
-from faber_ledger.ledger.errors import LedgerError, StateNotWritten
+from faber_ledger.ledger.errors import StateNotWritten
 from faber_ledger.projections.fold import FOLDED, PROJECTOR, blocks_of, fold, is_named, text_of
 from faber_ledger.runs.clone import is_empty
 from faber_ledger.runs.progress import FINISHED
@@ -21,6 +21,7 @@ from faber_ledger.runs.publish import publish, why_not_published
 from faber_ledger.runs.seen import shape_of
 from faber_ledger.runs.state_file import (
     keep_state,
+    look_at_copy,
     parse_state,
     read_bytes,
     read_state,
@@ -199,12 +200,11 @@ def refresh_copy_if_newer(run: Run, state: JsonText, warn: Warn) -> None:
 
     The backup of a run that was finished elsewhere is removed.
     """
-    copy = {} if run.is_kept else _read_copy(run)
+    copy = {} if run.is_kept else look_at_copy(run)
     if _updated_at(state.value) >= _updated_at(copy) and finished_copy(run, state.value) is None:
         refresh_copy(run, state, warn)
-        if (
-            not run.is_kept and state.value.get("status") in FINISHED and not is_empty(run.log_path)
-        ):  # else it is another tool's
+        is_ours = not (run.is_kept or is_empty(run.log_path))  # another tool may have left one
+        if is_ours and state.value.get("status") in FINISHED:
             remove_backup(run)
 
 
@@ -213,16 +213,8 @@ def finished_copy(run: Run, state: dict[str, Any]) -> dict[str, Any] | None:
 
     A branch that was cut while the run was at work has such an old state for ever.
     """
-    copy = {} if run.is_kept or state.get("status") in FINISHED else _read_copy(run)
+    copy = {} if run.is_kept or state.get("status") in FINISHED else look_at_copy(run)
     return copy if copy.get("status") in FINISHED and _updated_at(state) < _updated_at(copy) else None
-
-
-def _read_copy(run: Run) -> dict[str, Any]:
-    content = read_state_copy(run)
-    try:
-        return parse_state(run, content).value if content is not None else {}
-    except LedgerError:
-        return {}
 
 
 def _updated_at(state: dict[str, Any]) -> float:
