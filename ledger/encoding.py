@@ -119,6 +119,15 @@ def loads(text: Any) -> Any:
     return value
 
 
+def loads_object(content: bytes | str) -> dict[str, Any]:
+    """Return the members of a JSON object; none if the content is not one that can be read."""
+    try:
+        found = loads(content if isinstance(content, str) else content.decode())
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def after_space(text: str, at: int) -> int:
     """Return the first place from `at` on that is not white space."""
     while True:

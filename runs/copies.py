@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.ledger.encoding import loads
+from faber_ledger.ledger.encoding import loads_object
 from faber_ledger.runs.git import commit_of, work_tree_of
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.layouts import find_run
@@ -112,11 +112,7 @@ def read_in_head(run: Run, path: str) -> bytes | None:
 def status_in(run: Run, commit: str) -> object:
     """Return a run's status by the state that a commit has; None if it has none, or one that cannot be read."""
     content = _ask_commit(run, ["cat-file", "blob"], run.state_path, commit).answer_bytes()
-    try:
-        state = loads((content or b"{}").decode())
-    except (ValueError, RecursionError):
-        return None
-    return state.get("status") if isinstance(state, dict) else None
+    return loads_object(content or b"").get("status")
 
 
 def _name_in_head(run: Run, path: str) -> str | None:

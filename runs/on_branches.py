@@ -10,7 +10,7 @@ import os
 from typing import NamedTuple
 
 from faber_ledger.ledger.clock import seconds_of
-from faber_ledger.ledger.encoding import loads
+from faber_ledger.ledger.encoding import loads_object
 from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.git_query import GitQuery, time_limit
 from faber_ledger.runs.kept import run_ids_here
@@ -126,11 +126,5 @@ def _read_states(root: str, blobs: set[str], deadline: float) -> dict[str, dict[
         name, _, *size = line.decode("ascii", "replace").split(" ")
         if not size:
             continue
-        text, at = printed[at : at + int(size[0])], at + int(size[0]) + 1
-        try:
-            state = loads(text.decode())
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(state, dict):
-            found[name] = state
+        found[name], at = loads_object(printed[at : at + int(size[0])]), at + int(size[0]) + 1
     return found

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.reports.run_list import describe_found
 from faber_ledger.cli.reports.search import Hit, group_newest, search_server
-from faber_ledger.files.json_text import JsonText
+from faber_ledger.ledger.encoding import loads_object
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import Passing, write_rows
@@ -111,10 +111,7 @@ class Team:
         """Return a run's state, empty if there is none that can be parsed; raises RunNotFound, LedgerError."""
         with self._open_server() as (server, names):
             found = fetch_state(server, self._project_of(server, names, run_id), run_id)
-        try:
-            return JsonText(found[0] if found is not None else "{}").value
-        except (ValueError, RecursionError):
-            return {}
+        return loads_object(found[0]) if found is not None else {}
 
     def search(self, query: WordQuery, limit: int) -> tuple[list[list[Hit]], bool]:
         """Return the newest hits by run, and whether there are more."""

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from faber_ledger.context.artifact import ArtifactError, build_surroundings
 from faber_ledger.context.reconstitution.faber_files import read_documents
 from faber_ledger.context.reconstitution.steps import read_named
-from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.word_query import WordQuery, excerpt
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.disk import FileRefused
+from faber_ledger.ledger.encoding import loads_object
 from faber_ledger.ledger.errors import LedgerError, StateMissing
 from faber_ledger.ledger.event_types import has_required
 from faber_ledger.ledger.queries import EventQuery, find_events
@@ -96,16 +96,10 @@ def search_server(server: Server, query: WordQuery, projects: Sequence[str], lim
         hits = (hit for found in events for hit in search_event(found.run_id, found.recorded, query, found.project))
         yield from islice(hits, limit + 1)
     with server.transaction() as connection, closing(server_search.find_states(connection, query, projects)) as states:
-        hits = (hit for one in states for hit in search_state(one.run_id, _parse(one.content), query, one.project))
+        hits = (
+            hit for one in states for hit in search_state(one.run_id, loads_object(one.content), query, one.project)
+        )
         yield from islice(hits, limit + 1)
-
-
-def _parse(content: str) -> dict[str, Any]:
-    """Parse a state; return an empty object if it is not a JSON object."""
-    try:
-        return JsonText(content).value
-    except (ValueError, RecursionError):
-        return {}
 
 
 def search_event(run_id: str, recorded: Recorded, query: WordQuery, project: str | None = None) -> Iterator[Hit]:

@@ -11,7 +11,7 @@ from faber_ledger.cli.sync.refs import LARGEST, METADATA, STATE, Commit, Remote,
 from faber_ledger.cli.ui.attention import pull_request, what_it_waits_for
 from faber_ledger.files.text import one_line
 from faber_ledger.ledger.clock import seconds_of, utc_text
-from faber_ledger.ledger.encoding import loads, sha256
+from faber_ledger.ledger.encoding import loads_object, sha256
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, StateMissing
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.queries import summarize
@@ -125,12 +125,7 @@ def check_state(run: Run, state: dict[str, Any]) -> dict[str, Any]:
 
 def state_of(path: str | None) -> dict[str, Any]:
     """Return a fetched state; empty if there is none, or it is not readable."""
-    try:
-        with open(path or os.devnull, "rb") as file:
-            found = loads(file.read().decode())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    return loads_object(read_or_empty(path, LARGEST[STATE])) if path is not None else {}
 
 
 def time_of(state: dict[str, Any]) -> str:
