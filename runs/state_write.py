@@ -201,7 +201,7 @@ def refresh_copy_if_newer(run: Run, state: JsonText, warn: Warn) -> None:
     The backup of a run that was finished elsewhere is removed.
     """
     copy = {} if run.is_kept else look_at_copy(run)
-    if _updated_at(state.value) >= _updated_at(copy) and finished_copy(run, state.value) is None:
+    if _updated_at(state.value) >= _updated_at(copy):
         refresh_copy(run, state, warn)
         is_ours = not (run.is_kept or is_empty(run.log_path))  # another tool may have left one
         if is_ours and state.value.get("status") in FINISHED:

@@ -13,7 +13,7 @@ from faber_ledger.cli.reports.usage import week_lines
 from faber_ledger.cli.sync.arrival import list_remote_runs, required_remote
 from faber_ledger.cli.sync.purge import forget_at_remote
 from faber_ledger.cli.ui.attention import Filters, attention_table, describe, filter_options, list_by_need
-from faber_ledger.cli.ui.git_words import no_runs_text, runs_elsewhere, ways_to_runs
+from faber_ledger.cli.ui.git_words import no_runs_text, ways_to_unfinished
 from faber_ledger.cli.ui.output import json_option, show, warn, warn_of
 from faber_ledger.cli.ui.progress import waiting_for
 from faber_ledger.cli.ui.which_run import check_in_tree, choose_run, match_run, run_argument
@@ -34,12 +34,9 @@ from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.kept_summaries import summary_paths
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import has_log
-from faber_ledger.runs.of_work import is_of_work
 from faber_ledger.runs.progress import FINISHED, phase_statuses
 from faber_ledger.runs.projecting import is_committed
 from faber_ledger.runs.run import Run, find_root, inbox_path
-
-MOST_ELSEWHERE = 20  # runs of other branches in a list
 
 
 @click.group()
@@ -117,10 +114,7 @@ def _ways_elsewhere(rows: list[dict[str, Any]], filters: Filters, root: str) -> 
     work_id, at_work = filters.work_id, [row for row in rows if row["status"] not in FINISHED]
     if filters != Filters(work_id=work_id) or any([row["in_work_tree"] for row in at_work]):
         return []
-    found = [one for one in runs_elsewhere(root) if not one.is_finished]
-    found = [one for one in found if work_id is None or is_of_work(one.state, work_id)]
-    more = [f"and {len(found) - MOST_ELSEWHERE} more"] if found[MOST_ELSEWHERE:] else []
-    return [*ways_to_runs(root, found[:MOST_ELSEWHERE]), *more]
+    return ways_to_unfinished(root, work_id)
 
 
 def _list_at_remote(root: str, filters: Filters) -> list[dict[str, Any]]:

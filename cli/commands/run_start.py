@@ -11,7 +11,7 @@ import click
 from faber_ledger.cli.reports.run_list import check_is_new, find_here, is_lacking, position_lines
 from faber_ledger.cli.sync.agreement import describe_sending, find_work_at_remote, newest_of_work
 from faber_ledger.cli.sync.arrival import bring_run_from_refs
-from faber_ledger.cli.ui.git_words import hint_to_ask, runs_elsewhere, ways_to_runs
+from faber_ledger.cli.ui.git_words import hint_to_ask, ways_to_unfinished
 from faber_ledger.cli.ui.output import documents_codes, json_option, say, show, tell, warn
 from faber_ledger.cli.ui.server import names_server, server_options
 from faber_ledger.cli.ui.which_run import (
@@ -50,7 +50,7 @@ from faber_ledger.runs.carry import Consent, sender_of
 from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.git import branch_of, default_branch, work_tree_of
 from faber_ledger.runs.kept import run_here
-from faber_ledger.runs.of_work import describe_other_runs, is_of_work
+from faber_ledger.runs.of_work import describe_other_runs
 from faber_ledger.runs.progress import DEFAULT_TARGET, FINISHED, branch_name, resume_point
 from faber_ledger.runs.projecting import find_restorable, restore_gone, restore_ignored
 from faber_ledger.runs.publish import carries_refs
@@ -258,25 +258,19 @@ def _start(
 
 
 def _start_lines(started: Run, plan: RunPlan) -> list[str]:
-    by_ref = f"in this clone; {describe_sending(started.root)}"
+    by_ref, work_id = f"in this clone; {describe_sending(started.root)}", plan["work_id"]
+    elsewhere = ways_to_unfinished(started.root, work_id) if work_id else []
     lines = [
         f"✓ Workflow started: {started.run_id}",
         f"  Workflow: {plan['workflow_id']}",
         f"  State: {started.shown(started.state_path)}",
         f"  Ledger: {by_ref if carries_refs(started.root) else started.shown(started.ledger_path)}",
         *[f"  {sentence}" for sentence in describe_other_runs(started, dict(plan))],
-        *[f"  An unfinished run of this work item is {way}" for way in _ways_to_others(started.root, plan)],
+        *[f"  An unfinished run of this work item is {way}" for way in elsewhere],
     ]
     if not os.path.exists(os.path.join(started.root, ".fractary", ".gitignore")):
         lines.append("Run `faber-ledger init` for the client's hooks, and to keep backups and logs out of git.")
     return lines
-
-
-def _ways_to_others(root: str, plan: RunPlan) -> list[str]:
-    """Return where unfinished runs of the work item are that only other branches have."""
-    work_id = plan["work_id"]
-    found = [one for one in runs_elsewhere(root) if not one.is_finished] if work_id else []
-    return ways_to_runs(root, [one for one in found if is_of_work(one.state, work_id or "")])
 
 
 def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> None:

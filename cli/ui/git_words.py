@@ -8,6 +8,7 @@ from faber_ledger.files.text import one_line, quote_word
 from faber_ledger.runs.carry import sender_of
 from faber_ledger.runs.git import is_safe, work_tree_of
 from faber_ledger.runs.in_git import REMOTE_BRANCHES, GitSurvey, Missing
+from faber_ledger.runs.of_work import is_of_work
 from faber_ledger.runs.on_branches import RunOnBranch, root_with_branch, runs_on_branches
 from faber_ledger.runs.progress import text_of_value
 from faber_ledger.runs.publish import carries_refs, stopped_command
@@ -89,6 +90,12 @@ def hint_to_switch(root: str, found: list[RunOnBranch]) -> str:
     lead = "other branches have runs" if found[1:] else "another branch has a run"
     more = [f"{len(found) - MOST_NAMED} more"] if found[MOST_NAMED:] else []
     return f"{lead}: {'; '.join([*ways_to_runs(root, found[:MOST_NAMED]), *more])}"
+
+
+def ways_to_unfinished(root: str, work_id: str | None) -> list[str]:
+    """Return the way to each unfinished run that only other branches have; to those of a work item, if one is given."""
+    found = [one for one in runs_elsewhere(root) if not one.is_finished]
+    return ways_to_runs(root, [one for one in found if work_id is None or is_of_work(one.state, work_id)])
 
 
 def ways_to_runs(root: str, found: list[RunOnBranch]) -> list[str]:
