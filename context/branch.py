@@ -105,7 +105,8 @@ def where_files_are(run: Run, branch: object) -> str:
         return f"they are in {', '.join(trees)} (`cd {quote_word(trees[0])}`)"
     for name in dict.fromkeys((branch, default_branch(run.root))):  # a merged branch may be gone
         if has_files(run, name):
-            return f"they are on {quoted(str(name))} (`git switch {name}`{_pull_after(run, name)})"
+            pull = "" if _have_files(run, [f"refs/heads/{name}"]) else ", `git pull`"  # only the remote's has them
+            return f"they are on {quoted(str(name))} (`git switch {name}`{pull})"
     return f"`faber-ledger run resume {run.run_id}` brings them here"
 
 
@@ -114,13 +115,6 @@ def has_files(run: Run, branch: object) -> bool:
     if not isinstance(branch, str) or not is_safe(branch) or branch == branch_of(run.root):
         return False
     return _have_files(run, (_refs_of(run.root, branch) or "").split())
-
-
-def _pull_after(run: Run, branch: object) -> str:
-    """Return what brings the files of a run after a switch to a branch that has them at the remote alone."""
-    local = f"refs/heads/{branch}"
-    is_behind = local in (_refs_of(run.root, str(branch)) or "").split() and not _have_files(run, [local])
-    return ", `git pull`" if is_behind else ""
 
 
 def _have_files(run: Run, refs: list[str]) -> bool:
