@@ -12,6 +12,7 @@ import sqlite3
 from typing import NamedTuple
 
 from faber_ledger.files.json_text import JsonText
+from faber_ledger.files.text import clip
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, NewerFormat, UnionConflict
 from faber_ledger.ledger.foreign import open_untrusted
@@ -56,7 +57,7 @@ class Loss(NamedTuple):
     def line(self, names: Mapping[str, str]) -> str:
         """Say it in one line, with these names of the sides."""
         side = THEIRS if self.used == OURS else OURS
-        value = "removed it" if self.other is None else f"had {_shorten(self.other)}"
+        value = "removed it" if self.other is None else f"had {clip(self.other, LONGEST_VALUE)}"
         what = f"both sides changed {self.key}" if self.has_base else f"the sides differ in {self.key}"
         return f"{what}: {names.get(self.used, self.used)} is used, {names.get(side, side)} {value}"
 
@@ -279,10 +280,6 @@ def _is_same(one: Any, other: Any) -> bool:
 
 def _join(path: tuple[str, ...]) -> str:
     return ".".join([json.dumps(key) if "." in key or '"' in key else key for key in path])
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
 
 
 def merge_ledgers(sides: Mapping[str, str], out: str) -> tuple[int, list[str]]:

@@ -25,15 +25,9 @@ from faber_ledger.cli.ui.which_run import (
 from faber_ledger.cli.ui.words import place_lines
 from faber_ledger.cli.worktrees import creation
 from faber_ledger.cli.worktrees.git import can_add, refuse_bare
-from faber_ledger.cli.worktrees.other_run import (
-    Successor,
-    branch_here,
-    other_active_run,
-    takeover_lines,
-    work_to_resume,
-)
+from faber_ledger.cli.worktrees.other_run import Successor, other_active_run, takeover_lines, work_to_resume
 from faber_ledger.cli.worktrees.survey import update_registry
-from faber_ledger.context.branch import branch_of_run, describe_way_to, has_files
+from faber_ledger.context.branch import branch_of_run, describe_way_to, has_branch, has_files
 from faber_ledger.context.position import say_what_stops
 from faber_ledger.context.workflow import load_workflow
 from faber_ledger.files.text import quote_word, quoted
@@ -296,7 +290,8 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
             check_in_tree(there)  # merged, and its state was never read here
         about = work_to_resume(there)
         if about is not None:  # asked before anything is written
-            branch = branch_here(there)
+            branch = branch_of_run(there)
+            branch = branch if branch is not None and has_branch(root, branch) else None
             new = Successor(root, wanted.run_id, about, command, before=before, branch=branch)
             warnings, _ = _take_over(new, yes=yes, as_json=as_json)
         is_on_branch = branch_of(root) is not None and there.is_kept and has_files(there, branch_of_run(there))

@@ -3,7 +3,6 @@
 from typing import Any, NamedTuple
 
 from faber_ledger.cli.worktrees.creation import free_worktree, shorten_path
-from faber_ledger.context.branch import branch_of_run, has_branch
 from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.errors import LedgerError, StateMissing
 from faber_ledger.runs import progress, state_file
@@ -112,12 +111,6 @@ def work_to_resume(run: Run) -> str | None:
     status = state.get("status")
     may_go_on = status is None or (status in progress.STATUSES and resume_point(state) is not None)
     return describe_work(state) if may_go_on else None
-
-
-def branch_here(run: Run) -> str | None:
-    """Return a run's branch, by its state or its log; None if it is not known, or not here."""
-    branch = branch_of_run(run)
-    return branch if branch is not None and has_branch(run.root, branch) else None
 
 
 def describe_work(state: dict[str, Any]) -> str:
