@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 SECONDS = 2.0  # for all that git is asked
 MOST_BRANCHES = 100  # the newest
 LIMIT = 64 * 1024 * 1024  # bytes that git prints
-NO_TREE = ("hash-object", "-t", "tree", os.devnull)
 FILES = [f":(glob){runs}/**/{name}" for runs in RUNS for name in ("state*.json", "ledger*.db")]
 
 
@@ -101,7 +100,7 @@ def _changed_files(root: str, trees: list[str], deadline: float) -> list[tuple[s
     if not trees:
         return []
     here = GitQuery(["rev-parse", "--verify", "--quiet", "HEAD^{tree}"], root, deadline=deadline).answer()
-    here = here or GitQuery([*NO_TREE], root, deadline=deadline).answer()
+    here = here or GitQuery(["hash-object", "-t", "tree", os.devnull], root, deadline=deadline).answer()  # none yet
     pairs = "".join([f"{here} {tree}\n" for tree in trees if tree != here]).encode()
     command = ["diff-tree", "--stdin", "-r", "-z", "--relative", "--diff-filter=d", "--", *FILES]
     query = GitQuery(command, root, limit=LIMIT, deadline=deadline, content=pairs) if pairs else None

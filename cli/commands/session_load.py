@@ -183,7 +183,7 @@ def _load(loading: Loading, budget: int, log: Callable[[str], None], form: Form)
     result = loading.read(dry=False, is_recorded=form.records)
     for line in _first(report.skipped_lines(result), "are skipped", form):
         log_steps(line)
-    log_steps(report.count_line(result, len(loading.selected)))
+    log_steps(f"Determined {len(loading.selected) - len(result.skipped)} artifacts to load")
     for line in report.step_lines(result) if form.has_steps else ():
         log_steps(line)
     packet, failure = loading.record(result, budget, log) if form.records else ("", None)

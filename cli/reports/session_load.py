@@ -56,11 +56,6 @@ def skipped_lines(result: Reload) -> Iterator[str]:
         yield f"ℹ Skipping {skipped['artifact']['id']} - loaded {ago(skipped['age'])} (--force loads it)"
 
 
-def count_line(result: Reload, selected: int) -> str:
-    """Return how many of the selected artifacts are loaded (RELOAD, Step 3)."""
-    return f"Determined {selected - len(result.skipped)} artifacts to load"
-
-
 def step_lines(result: Reload) -> Iterator[str]:
     """Yield what was loaded, in order (RELOAD, Step 5).
 
