@@ -41,7 +41,7 @@ def describe_way_to(root: str, tree: WorkTree, branch: str, *, is_late: bool = F
         return f"; this clone does not have that branch: {merged}{fetch} where it is"
     top = tree.top_with(branch)
     if top is None:
-        return f": run `git switch {branch}` before you change anything"
+        return f": run `git switch {branch}` before you change anything for this run"
     return f"; it is checked out in {quoted(os.path.relpath(top, root))}: work there"
 
 

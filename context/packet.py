@@ -28,7 +28,7 @@ from faber_ledger.files.text import clip, defuse, one_line, plain, share_room, s
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.run import CONSOLIDATED, EVENTS, SUMMARIES, is_name
-from faber_ledger.runs.seen import client_here, is_alive
+from faber_ledger.runs.seen import changed_at, client_here, is_alive
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def read_remembered(
 def start_before(root: str, log: Log, client: str | None) -> Recorded | None:
     """Return the newest start before a conversation's first one, so that each of its starts gets the same text.
 
-    If it was in another clone, beside a session of this one that broke off later, it is that one's.
+    If it was in another clone, beside a session of this one that was heard of later, it is that one's.
     """
     first = log.first_start_of(client) if client is not None else None
     start = log.last_start(before=first)
@@ -182,9 +182,8 @@ def start_before(root: str, log: Log, client: str | None) -> Recorded | None:
         return start
     own = log.last_start(before=first, writer=writer)
     seen = client_here(root, own)
-    if own is None or seen is None or seen.last_at < (seconds_of(start["at"]) or 0.0) or has_end(log, own):
-        return start
-    return own
+    heard_at = max(seen.last_at, changed_at(seen.transcript) or 0.0) if seen is not None else 0.0
+    return own if heard_at >= (seconds_of(start["at"]) or 0.0) else start
 
 
 def describe_break(root: str, log: Log, client: str | None, start: Recorded | None) -> str | None:

@@ -321,12 +321,13 @@ def _lines_about_step(
     if following["phase"] != at[0]:
         done = all([_is_reload(one) for one in steps if one["phase"] == at[0]])  # this text gives what they load
         phase = f"phase {one_line(at[0], MAX_PLACE)}"
-        name = f"{f'{phase} needs no more than this text' if done else f'no step of {phase} is left'}; next is {name}"
-    its = f"the work of phase {one_line(following['phase'], MAX_PLACE)}, for which the workflow has no steps"
-    does = _fill(following["does"], state) or (
-        its if following["phase"] == at[0] else "the workflow has no steps for it"
-    )
+        over = f"{phase}, which loads this text, is complete" if done else f"no step of {phase} is left"
+        name = f"{over}; next is {name}"
+    does = _fill(following["does"], state)
     where = f" ({_place_of_workflow(following['path'])})"
+    if not does:  # of a phase without steps
+        does = name.removesuffix(": ") or f"the work of phase {one_line(at[0], MAX_PLACE)}"
+        name, does = "", f"{does}; the workflow has no steps for it"
     lines.append(Line(f"{label}{name}", does, where, rank=ORDER, least=MIN_STEP, most=MAX_STEP))
     after = _words_after(state, steps, place)
     return [*lines, Line("After it: ", after, rank=MORE, least=MIN_AFTER, most=MAX_STEP)], does
@@ -389,7 +390,7 @@ def _words_after(state: dict[str, Any], steps: list[WorkflowStep], place: int) -
         words += [", ".join([*others[:MAX_NAMED], *(["…"] if len(others) > MAX_NAMED else [])])] if others else []
         following = [one for one in later if one["phase"] != here]
         words.append(_name_step({**following[0], "name": None}, here) if following else "the run is complete")
-    return ", then ".join(words) or "nothing, the run is complete"
+    return ", then ".join(words) or "the run is complete"
 
 
 # The rest

@@ -29,6 +29,7 @@ from faber_ledger.files.text import escape
 from faber_ledger.ledger.clock import OutOfTime, check_time
 from faber_ledger.ledger.disk import around
 from faber_ledger.ledger.errors import LedgerError, WorkflowNotFound
+from faber_ledger.runs.progress import phases_completed
 from faber_ledger.runs.settings import read_user_config
 from faber_ledger.runs.state_file import check_status
 
@@ -214,6 +215,8 @@ class Reload:
         parts = self.parts()
         keeper = None if has_summaries_in_git else run
         notes, summary = packet.read_remembered(self.root, log, client, source, keeper) if log else ([], None)
+        if summary is not None and summary["phase"] in phases_completed(self.state):
+            summary = None  # what came next in it is done
         is_begun = source == "compact"  # what the session before left is this conversation's now
         is_asked = log is not None and (elsewhere is not None or not is_begun)
         start = packet.start_before(run.root, log, client) if log is not None and is_asked else None

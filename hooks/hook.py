@@ -370,7 +370,7 @@ class Start(Hook):
             "state unreadable": is_broken,
             "branch gone": is_away and may_be_merged,
             "branch not here": is_away,
-            "wrong branch": is_wrong,
+            "not its branch": is_wrong,
             "files not here": run.is_kept,
             "newer elsewhere": self._elsewhere is not None and self._elsewhere.is_newer_there,
             "bad active file": self._active is not None and self._active.problem,

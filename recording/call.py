@@ -220,10 +220,10 @@ def subject_of(call: Call, root: str, seen: SeenClient | None) -> Subject:
         return Subject(root, launched[0] if len(launched) == 1 else None)
     elsewhere = _other_root(call.text("cwd"), root)
     if elsewhere is not None:
-        active = active_run(elsewhere, by_author=is_start)
+        active = active_run(elsewhere, by_author=is_start, is_start=is_start)
         if active.run_id is not None:
             return Subject(elsewhere, active.run_id, active)
-    active = active_run(root, by_author=is_start)
+    active = active_run(root, by_author=is_start, is_start=is_start)
     return Subject(root, active.run_id, active)
 
 

@@ -138,7 +138,10 @@ class _Course:
                 when, _, phase = moments[-1]
                 moments[-1] = (when, None, phase)
             is_left = event.get("inferred") is True
-            moments.append((recorded["at"][:LONGEST_TIME], text_of(event, "session_id"), text_of(event, "phase")))
+            when = recorded["at"][:LONGEST_TIME]
+            if event["type"] == "session_started" and "delivery" not in event:
+                when += "~"  # a command began it: the response that called it, in this second, was before
+            moments.append((when, text_of(event, "session_id"), text_of(event, "phase")))
         self.newest = moments[-1][1] if moments else None
         moments.sort(key=itemgetter(0))  # an inferred end has an earlier time
         self._times = [when for when, _, _ in moments]

@@ -5,8 +5,10 @@
 1. The run that the active file names, if it is at work, unless the checked-out branch is another run's at work and not
    its own. Of the two files the one that was written last holds.
 2. Else the newest run at work whose branch is checked out.
-3. Else, at a start and for commands, the only run at work here whose files this user has committed last.
-4. Else the run that the active file names, although it is finished: it can be ended, sealed and shown.
+3. For commands, before another branch's run that the file names, the newest finished run whose branch is checked out;
+   not in a conversation whose newest session is on the former.
+4. Else, at a start and for commands, the only run at work here whose files this user has committed last.
+5. Else the run that the active file names, although it is finished: it can be ended, sealed and shown.
 
 A run's branches are the one that its state names and those on which `run start` or `run resume` named it in this clone;
 while there is none, the first one that was recorded with it. The default branch is nobody's.
@@ -64,8 +66,12 @@ class ActiveRun:
         return read_status(self._run) if self._run is not None else None
 
 
-def active_run(root: str, *, by_author: bool = True) -> ActiveRun:
-    """Return which run is active in a project's work tree; git is asked for authors only with `by_author`."""
+def active_run(root: str, *, by_author: bool = True, is_start: bool = False) -> ActiveRun:
+    """Return which run is active in a project's work tree, for a command or at a start.
+
+    Git is asked for authors only with `by_author`; a finished run of the checked-out branch, too, is only looked for
+    then.
+    """
     name, problem = read_name(root)
     here = Here(root)
     named: Run | None = None
@@ -74,9 +80,13 @@ def active_run(root: str, *, by_author: bool = True) -> ActiveRun:
         problem = problem or unusable
     why = f"{name.file} names it" if name is not None else ""
     is_at_work = named is not None and not here.is_finished(named)
-    if named is not None and is_at_work and (here.is_at_home(named) or not here.runs_on_branch()):
+    is_at_home = named is not None and is_at_work and here.is_at_home(named)
+    others = [] if is_at_home else here.runs_on_branch()
+    is_asked = by_author and not (is_at_home or others or is_start)
+    if is_asked and (named is None or (here.branches_of(named) and not _is_clients(root, named))):
+        others = here.runs_on_branch(is_over=True)
+    if named is not None and is_at_work and not others:
         return ActiveRun(named, why, problem, is_named=True)
-    others = here.runs_on_branch()
     if others:
         too = named.run_id if named is not None and is_at_work else None
         return ActiveRun(others[0], f"its branch {here.branch} is checked out", problem, named_too=too)
@@ -86,6 +96,14 @@ def active_run(root: str, *, by_author: bool = True) -> ActiveRun:
     if named is not None:
         return ActiveRun(named, why, problem, is_named=True)
     return ActiveRun(None, problem or "no active file names one", problem)
+
+
+def _is_clients(root: str, run: Run) -> bool:
+    """Return whether the newest session of the client that runs this command is on a run."""
+    from faber_ledger.runs.seen import seen_client
+
+    seen = seen_client(root, os.environ.get("CLAUDE_CODE_SESSION_ID"))
+    return seen is not None and seen.run_id == run.run_id
 
 
 def name_if_none_is(root: str, active: ActiveRun, run_id: str, warn: Callable[[str], None]) -> bool:
@@ -198,14 +216,13 @@ class Here:
             self._runs = [*runs, *kept_runs_besides(self._root, [run.run_id for run in runs])]
         return self._runs
 
-    def runs_on_branch(self) -> list[Run]:
-        """Return the runs at work whose branch is checked out, the newest first."""
+    def runs_on_branch(self, *, is_over: bool = False) -> list[Run]:
+        """Return the runs at work, or those that are finished, whose branch is checked out, the newest first."""
         if self._on_branch is None:
             is_nobodys = self.branch is None or self.branch == self.default
-            runs = [] if is_nobodys else self.runs()
-            found = [run for run in runs if not self.is_finished(run) and self.owns_branch(run)]
+            found = [run for run in ([] if is_nobodys else self.runs()) if self.owns_branch(run)]
             self._on_branch = sorted(found, key=lambda run: (_started_at(self.state_of(run)), run.run_id), reverse=True)
-        return self._on_branch
+        return [run for run in self._on_branch if self.is_finished(run) == is_over]
 
     def _named_branches(self, run: Run) -> list[str]:
         """Return the branch that a run's state names, and those on which a command named the run."""

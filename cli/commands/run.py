@@ -139,7 +139,7 @@ def _table(rows: list[dict[str, Any]], filters: Filters, missing: Container[str]
         yield no_runs_text(find_root(os.getcwd()))
         return
     if not rows:
-        yield "no run is your own now" if filters == Filters(mine=True) else "no run matches"
+        yield "no run had its newest session in this clone" if filters == Filters(mine=True) else "no run matches"
         return
     yield from attention_table(rows, lambda row: "* " if row["active"] else "~ " if row["run_id"] in missing else "  ")
     for row in rows:

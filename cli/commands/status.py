@@ -56,7 +56,7 @@ from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.of_work import describe_other_runs
 from faber_ledger.runs.progress import FINISHED, STATUSES, branch_name, current_phase, resume_point
 from faber_ledger.runs.projecting import known_members
-from faber_ledger.runs.publish import carries_refs, why_not_published
+from faber_ledger.runs.publish import AS_FINISHED, carries_refs, why_not_published
 from faber_ledger.runs.run import Run, find_root
 from faber_ledger.runs.seen import TreeNote, changed_at, client_here, is_alive
 from faber_ledger.runs.sent import NOT_AGREED, Sent, describe_unsent, may_lack
@@ -265,7 +265,7 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
         yield f"state.json has {lacking}: `faber-ledger sync` fetches what was sent"
     elif not (found.agrees or run.is_kept or found.missing):  # what publishes the events writes the state, too
         by_hand = f"`faber-ledger project {run.run_id}` does now"
-        yield f"state.json differs from the ledger: the next session writes it, and {by_hand}"
+        yield f"state.json does not show the whole ledger yet: the next session writes it, and {by_hand}"
 
 
 def _other_branch(run: Run, state: dict[str, Any], found: Found) -> str:
@@ -287,7 +287,8 @@ def _other_branch(run: Run, state: dict[str, Any], found: Found) -> str:
 def _not_in_file_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str]:
     if found.missing:
         because = f", since {found.why}" if found.why is not None else ""
-        what = f"{events_shown(found.missing)} of the log{because}; {publishing_hint(run, TreeNote(run), state)}"
+        hint = "this clone keeps them" if found.why == AS_FINISHED else publishing_hint(run, TreeNote(run), state)
+        what = f"{events_shown(found.missing)} of the log{because}; {hint}"
         yield f"Not yet in {run.shown(run.ledger_path)}: {what}"
 
 
@@ -296,9 +297,9 @@ def _sent(run: Run, found: Found, *, is_finished: bool) -> tuple[dict[str, Any],
     consent, sent = consent_of(run.root), Sent(run)
     remote, at = consent.remote if consent else None, utc_text(sent.at) if sent.at else None
     whole = f"{remote} has all of it" if sent.commit else NOT_AGREED if remote is None else "nothing to send yet"
-    parts = [f"last sent to {sent.remote} at {at}" if at else "", found.unsent or whole]
-    if not is_finished and may_lack(run):
-        parts.append("it may have more: git has fetched commits since it was asked, and `faber-ledger sync` asks again")
+    fetched = "git has fetched commits since it was asked, and `faber-ledger sync` asks again"
+    newer = f"{sent.remote} may have more: {fetched}" if not is_finished and may_lack(run) else ""
+    parts = [f"last sent to {sent.remote} at {at}" if at else "", found.unsent or ("" if newer else whole), newer]
     line = "; ".join(filter(None, parts))
     return {"remote": remote, "at": at, "unsent": found.unsent}, [f"Git ref: {line}"]
 

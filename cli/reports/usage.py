@@ -97,4 +97,4 @@ def week_lines(usage: Usage) -> Iterator[str]:
     for monday, one in _weeks_of(usage).items():
         cost = cost_of(one)
         money = "" if cost is None else f", {cost:,.2f} by your prices"
-        yield f"week of {monday}: {_words_of(one.used)}, {duration(one.used.active_seconds)} at work{money}"
+        yield f"week of {monday}, this clone: {_words_of(one.used)}, {duration(one.used.active_seconds)} at work{money}"

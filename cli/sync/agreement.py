@@ -135,8 +135,7 @@ def _choice_notes(root: str) -> Iterator[str]:
         )
     elif remote is not None:
         yield (
-            f"ledgers travel in commits; `faber-ledger init --carry refs` sends them to {remote} in git refs instead,"
-            " and `--carry tree` keeps them so"
+            f"ledgers travel in commits; `faber-ledger init --carry refs` sends them to {remote} in git refs instead"
         )
 
 

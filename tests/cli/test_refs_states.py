@@ -159,7 +159,9 @@ def test_commits_that_a_pull_brought_ask_for_a_sync(one: CarriedClone) -> None:
     one.sync()
     two.git("commit", "-q", "--allow-empty", "-m", "code")
     two.git("push", "-q", "origin", "HEAD")
-    by_status = "; it may have more: git has fetched commits since it was asked, and `faber-ledger sync` asks again\n"
+    by_status = (
+        "; origin may have more: git has fetched commits since it was asked, and `faber-ledger sync` asks again\n"
+    )
     by_packet = (
         "This run may have gone on elsewhere: git has fetched commits since origin was asked for it: before you go on,"
         " run `faber-ledger sync`, then read its state."

@@ -161,7 +161,7 @@ def test_the_short_facts_of_the_position_are_not_in_the_state_again(project: Pro
             {"current_phase": "release"},
             "on, also if a summary says that it was given.\nPhase: release\nWhat to do then: step core-merge-pr",
         ),
-        ({"current_phase": "release", "current_step": "core-cleanup-worktree"}, "After it: nothing, the run is com"),
+        ({"current_phase": "release", "current_step": "core-cleanup-worktree"}, "After it: the run is complete"),
         (
             {"current_phase": "release", "pending_approvals": [{"phase": "release", "reason": "it deploys"}]},
             "Pending approval (do not go on before it is given): release: it deploys",
@@ -365,7 +365,10 @@ def test_a_pending_question_is_asked_before_the_run_goes_on(project: Project) ->
 @pytest.mark.parametrize(
     ("named", "said"),
     [
-        ("feature/258", ", but `main` is checked out here: run `git switch feature/258` before you change anything"),
+        (
+            "feature/258",
+            ", but `main` is checked out here: run `git switch feature/258` before you change anything for this run",
+        ),
         ("a b;c", ", but `main` is checked out here"),
         ("main", " (checked out here)"),
     ],
@@ -383,15 +386,15 @@ def test_the_logs_branch_counts_where_the_state_names_none(project: Project) -> 
     project.git("switch", "--quiet", "--create", "feature/258")
     project.deliver("SessionStart.startup.print", client="first")
     project.git("switch", "--quiet", "main")
-    line = (
-        "Branch: feature/258, but `main` is checked out here: run `git switch feature/258` before you change anything"
+    way = "run `git switch feature/258` before you change anything for this run"
+    assert f"\nBranch: feature/258, but `main` is checked out here: {way}\n" in (
+        project.deliver("SessionStart.startup.print", client="second").packet or ""
     )
-    assert f"\n{line}\n" in (project.deliver("SessionStart.startup.print", client="second").packet or "")
     assert "\nBranch: feature/258, but main is checked out here\n" in project.faber("status").stdout
 
 
 def test_a_command_is_given_only_where_it_leads_to_the_branch(project: Project) -> None:
-    switch = ": run `git switch feature/258` before you change anything"
+    switch = ": run `git switch feature/258` before you change anything for this run"
 
     def said(named: str = "feature/258") -> str:
         (line,) = [line for line in position_in(project, artifacts={"branch": named}).split("\n") if "Branch: " in line]
@@ -515,7 +518,8 @@ def test_a_session_that_broke_off_here_after_one_began_elsewhere_is_the_one_befo
     """The other clone's start gave it up for lost, and its events came by git."""
     laptop = committed_by_a_fast_clock(tmp_path / "laptop")
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as client:
-        alive = {"client": "one", "pid": str(client.pid)}
+        talk = tmp_path / "one.jsonl"
+        alive = {"client": "one", "pid": str(client.pid), "fields": {"transcript_path": str(talk)}}
         laptop.deliver(STARTUP, **alive)
         laptop.commit()
         desktop = laptop.clone(tmp_path / "desktop", "dev-machine-2")
@@ -524,7 +528,8 @@ def test_a_session_that_broke_off_here_after_one_began_elsewhere_is_the_one_befo
         desktop.git("commit", "-qam", "two")
         laptop.git("pull", "-q", str(desktop.root), "HEAD")
         assert "\nSession: none open (3 in all)\n" in desktop.faber("status").stdout
-        laptop.deliver("UserPromptSubmit.print", **alive)
+        talk.write_text("")
+        os.utime(talk, (time.time() + 5, time.time() + 5))  # it goes on after the other one began
         assert f"\nSession: {laptop.history[1]['session_id']}, open since " in laptop.faber("status").stdout
         assert laptop.said("run", "list").splitlines()[-1].endswith("  working")
     assert "\nSession: none open (3 in all)\n" in laptop.faber("status").stdout
@@ -533,6 +538,8 @@ def test_a_session_that_broke_off_here_after_one_began_elsewhere_is_the_one_befo
     assert "\nThe session before this conversation broke off. `git status` and `git log` show the changes" in packet
     assert "in another clone" not in packet
     assert "not by that session" not in packet
+    laptop.deliver("SessionEnd.prompt_input_exit.interactive", **alive)
+    assert "session before this" not in (laptop.deliver("SessionStart.resume.interactive", client="three").packet or "")
 
 
 def committed_by_a_fast_clock(root: Path) -> Project:

@@ -84,7 +84,7 @@ def test_the_most_urgent_thing_is_said_alone(project: Project) -> None:
     project.write("plugins/faber/config/workflows/default.json", json.dumps(config))
     project.git("branch", "feat/258")
     project.change_state(branch="feat/258")
-    assert project.deliver(STARTUP).message == f"{LINE}; wrong branch{STATUS}"
+    assert project.deliver(STARTUP).message == f"{LINE}; not its branch{STATUS}"
     status = project.faber("status").stdout
     assert "\nBranch: feat/258, but main is checked out here\n" in status
     assert "A hook said: SessionStart: ❌ ERROR: Required artifact not found / Artifact: plan / " in status
@@ -157,7 +157,7 @@ def test_the_branch_is_said_before_the_files_that_it_has(project: Project, named
     project.git("commit", "--quiet", "-m", "The run")
     project.git("switch", "--quiet", "main")
     said = project.deliver(STARTUP, client="another").message
-    assert (said or "").endswith(f"; wrong branch{STATUS}")
+    assert (said or "").endswith(f"; not its branch{STATUS}")
     assert "\nBranch: feat/258, but main is checked out here\n" in project.faber("status").stdout
 
 

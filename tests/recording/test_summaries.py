@@ -29,6 +29,13 @@ def test_a_conversation_gets_the_summary_of_an_earlier_one(project: Project) -> 
     project.assert_projected()
 
 
+def test_a_summary_of_a_phase_that_is_completed_since_is_not_given(project: Project) -> None:
+    packet(project, STARTUP, ME)
+    compacted(project, ME, "Next: the tests.")
+    project.change_state(current_phase="evaluate", phases={"build": {"status": "completed"}})
+    assert HEAD not in packet(project, STARTUP, OTHER)
+
+
 def test_a_conversation_always_gets_the_same_summary_and_the_same_bytes(project: Project) -> None:
     packet(project, STARTUP, ME)
     compacted(project, ME, "the first")

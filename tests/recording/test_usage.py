@@ -12,7 +12,7 @@ from support.files_with import files_with
 from support.project import Project
 from support.transcripts import MODEL, SECRET, place_of, prompt, response
 
-from faber_ledger.ledger.clock import now, utc_text
+from faber_ledger.ledger.clock import now, seconds_of, utc_text
 
 START, PRE, COMPACT, END = (
     "SessionStart.startup.print",
@@ -114,6 +114,17 @@ def test_what_a_run_that_is_left_cost_is_counted_at_once(project: Project, by_de
     project.said("run", "finish", project.run_id, env=IN_CLIENT)
     deliver(other, END, path)
     assert (counted(other), len(counted(project))) == ([(MODEL, 1, 1, 1, 1)], 1)
+
+
+def test_the_response_that_starts_a_run_costs_the_run_before(project: Project) -> None:
+    path = place_of(project, ME)
+    deliver(project, START, path)
+    other = Project(project.root, project.start_run("259", "--yes", **IN_CLIENT))
+    (at,) = [one["at"] for one in other.events if one["event"]["type"] == "session_started"]
+    for seconds in (0, 1):
+        append(path, response(f"msg_{seconds}", (10, 500, 40), after=(seconds_of(at) or 0) + seconds + 0.5 - now()))
+    deliver(other, END, path)
+    assert counted(other, "turns") == [(1,)]
 
 
 def test_what_a_client_did_on_another_run_costs_this_one_nothing_when_it_comes_back(project: Project) -> None:

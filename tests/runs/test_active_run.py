@@ -37,8 +37,8 @@ another branch, which is nobody's                      | A         | fix     | a
 back on main for a moment                              | A         | main    | at work, on fa                 | at work, on fb             |                    | A       | A     |
 no branch is checked out                               | A         | (none)  | at work, on fa                 | at work, on fb             |                    | A       | A     |
 the branch of another run                              | A         | fb      | at work, on fa                 | at work, on fb             |                    | B       | B     |
-the branch of another run that is completed            | A         | fb      | at work, on fa                 | completed, on fb           |                    | A       | A     |
-the branch of another run that is cancelled            | A         | fb      | at work, on fa                 | cancelled, on fb           |                    | A       | A     |
+the branch of another run that is completed            | A         | fb      | at work, on fa                 | completed, on fb           |                    | B       | A     |
+the branch of another run that is cancelled            | A         | fb      | at work, on fa                 | cancelled, on fb           |                    | B       | A     |
 two runs of one branch: the file says which            | A         | fa      | at work, on fa                 | at work, on fa             |                    | A       | A     |
 resumed on the branch of another run                   | A         | fb      | at work, on fa, named on fb    | at work, on fb             |                    | A       | A     |
 a run without a branch, on the branch of another       | A         | fb      | at work                        | at work, on fb             |                    | B       | B     |
@@ -53,7 +53,7 @@ finished, and the next one's branch is checked out     | A         | fb      | c
 finished, on main, and the next one is my own          | A         | main    | completed                      | at work, mine              |                    | B       | B     |
 no file, and the branch of a run                       |           | fa      | at work, on fa                 | at work, on fb             |                    | A       | A     |
 no file, the newest of a branch                        |           | fa      | at work, on fa, since 1        | at work, on fa, since 2    |                    | B       | B     |
-a branch of which only a finished run is               |           | fa      | completed, on fa               |                            |                    | -       | -     |
+a branch of which only a finished run is               |           | fa      | completed, on fa               |                            |                    | A       | -     |
 a second machine, git ignores states                   |           | fa      | ledger alone, first on fa, unused |                         |                    | A       | A     |
 a second machine, the branch is only in the record     |           | fa      | at work, first on fa, unused   | at work, on fb, unused     |                    | A       | A     |
 started on main, recorded on a branch since            |           | fa      | at work, first on main, first on fa |                       |                    | A       | A     |
@@ -229,3 +229,11 @@ def test_a_linked_work_tree_does_not_take_over_the_main_ones_run(tmp_path: Path)
     project.git("worktree", "add", "--quiet", "-b", "x", "../linked")
     assert Project(tmp_path / "linked").deliver("SessionStart.startup.print", client="two").packet is None
     assert (project.types.count("session_started"), "session_ended" in project.types) == (1, False)
+
+
+def test_a_command_in_a_conversation_means_its_run_also_on_a_finished_ones_branch(tmp_path: Path) -> None:
+    case = {**dict.fromkeys(COLUMNS, ""), "file": "A", "branch": "fb", "A": "at work, on fa", "B": "completed, on fb"}
+    project = prepare(tmp_path / "project", case)
+    project.deliver(START, client="one")
+    for client, run in (("one", "run-a"), ("two", "run-b"), (None, "run-b")):
+        assert f"Run: {run}\n" in project.said("status", env={"CLAUDE_CODE_SESSION_ID": client})
