@@ -6,7 +6,7 @@
    its own. Of the two files the one that was written last holds.
 2. Else the newest run at work whose branch is checked out.
 3. For commands, before another branch's run that the file names, the newest finished run whose branch is checked out;
-   not in a conversation whose newest session is on the former.
+   not in a conversation on the former.
 4. Else, at a start and for commands, the only run at work here whose files this user has committed last.
 5. Else the run that the active file names, although it is finished: it can be ended, sealed and shown.
 
