@@ -11,7 +11,7 @@ from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.git import is_tracked, may_name_filters, work_tree_of
 from faber_ledger.runs.git_query import GitQuery, WorkTreeQuery, time_limit
-from faber_ledger.runs.in_git import GitSurvey
+from faber_ledger.runs.in_git import GitSurvey, command_to_pull
 from faber_ledger.runs.publish import carries_refs, stopped_command
 from faber_ledger.runs.set_up import SET_UP, lacks_driver
 
@@ -116,9 +116,9 @@ def _describe_newer_ref(run: Run, state: dict[str, Any]) -> tuple[str | None, bo
     is_newer = (seconds_of(sent.updated_at) or 0.0) > (seconds_of(state.get("updated_at")) or 0.0)
     if is_newer and not run.is_kept and is_tracked(run.state_path) is not False:
         what = f"{remote} has a newer state of it than the one here, which git tracks"
-        how = "before you go on, run `git pull`, or ask for the push that brings it"
+        how = f"before you go on, run `{command_to_pull(run.root)}`, or ask for the push that brings it"
         return f"This run went on elsewhere: {what}: {how}.", True
-    if may_lack(run):
+    if may_lack(run, state):
         why = f"git has fetched commits since {remote} was asked for it"
         how = "before you go on, run `faber-ledger sync`, then read its state"
         return f"This run may have gone on elsewhere: {why}: {how}.", False

@@ -318,11 +318,10 @@ def _lines_about_step(
         return [*lines, Line("", "All steps of the workflow are done.")], ""
     following = steps[place]
     name = "" if (following["phase"], following["name"]) == at else f"{_name_step(following, at[0])}: "
-    if following["phase"] != at[0]:
+    if following["phase"] != at[0] and progress.phase_statuses(state).get(at[0] or "") != "completed":
         done = all([_is_reload(one) for one in steps if one["phase"] == at[0]])  # this text gives what they load
-        phase = f"phase {one_line(at[0], MAX_PLACE)}"
-        over = f"{phase}, which loads this text, is complete" if done else f"no step of {phase} is left"
-        name = f"{over}; next is {name}"
+        why = "this text is all that it needs" if done else "no step of it is left"
+        name = f"set phase {one_line(at[0], MAX_PLACE)} to completed, since {why}; then {name}"
     does = _fill(following["does"], state)
     where = f" ({_place_of_workflow(following['path'])})"
     if not does:  # of a phase without steps
@@ -348,7 +347,7 @@ def _find_place(
     """
     of_phase = [at for at, one in enumerate(steps) if one["phase"] == phase]
     found = [at for at in of_phase if step is not None and steps[at]["name"] == step]
-    is_over = mode == "continue" or (mode == "after_feedback" and step is None)
+    is_over = mode == "continue" or (mode == "after_feedback" and not progress.feedback_point(state))
     is_over &= progress.phase_statuses(state).get(phase or "") == "completed"
     if step is not None and not found and not is_over:
         return None

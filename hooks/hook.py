@@ -284,7 +284,7 @@ class Start(Hook):
         arrival = self._receive(state)
         self._put(arrival)
         elsewhere = sessions_elsewhere(state, self.run.root)
-        if any(elsewhere) or may_be_behind(self.run.root) or (carries_refs(self.run.root) and self._may_lack()):
+        if any(elsewhere) or may_be_behind(self.run.root) or (carries_refs(self.run.root) and self._may_lack(state)):
             self._elsewhere = self._look_elsewhere(state, is_last_there=elsewhere[:1] == [True])
         gathered = self._gather(state, is_state_read=problem is None)
         self._lacks_artifact = any([not failed["error"].is_state for failed in gathered.required_failed])
@@ -431,10 +431,10 @@ class Start(Hook):
             room = min(room, len(text)) * limit // size - 100  # a budget counts units, which may have three bytes
         return text, gathered.drafts(arrival["session_id"], self.call.client)
 
-    def _may_lack(self) -> bool:
+    def _may_lack(self, state: dict[str, Any]) -> bool:
         from faber_ledger.runs.sent import may_lack
 
-        return may_lack(self.run)
+        return may_lack(self.run, state)
 
     def _look_elsewhere(self, state: dict[str, Any], *, is_last_there: bool) -> Elsewhere | None:
         from faber_ledger.context.elsewhere import Elsewhere  # only where another clone may have recorded

@@ -13,8 +13,9 @@ from faber_ledger.ledger.encoding import without_surrogates
 from faber_ledger.runs.copies import is_in_head, is_newer_in, status_in
 from faber_ledger.runs.git import branch_of, default_branch, is_safe
 from faber_ledger.runs.git_query import GitQuery, time_limit
+from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.progress import FINISHED
-from faber_ledger.runs.run import Run
+from faber_ledger.runs.run import CONSOLIDATED, EVENTS, SUMMARIES, Run
 
 SECONDS = 2.0  # for all that git is asked about a work tree
 REMOTE_BRANCHES = "refs/remotes/"
@@ -29,9 +30,13 @@ class Branch(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """What of a run git lacks: files that differ from the last commit, a push, and the branch with a newer version."""
+    """What of a run git lacks: files that differ from the last commit, a push, and the branch with a newer version.
+
+    `of_faber` counts FABER's events and summaries that differ, which `seal` does not stage.
+    """
 
     uncommitted: list[str]
+    of_faber: int
     is_untracked: bool
     is_unpushed: bool
     newer: Branch | None
@@ -92,11 +97,15 @@ class GitSurvey:
 
     def find_missing(self, run: Run) -> Missing | None:
         """Return what of a run's files git lacks; None if git ignores them or does not answer, or they are not here."""
-        if run.is_kept or not os.path.isfile(run.ledger_path):
+        if run.is_kept:
+            newer = self.find_newer(find_run(run.root, run.run_id))
+            return Missing([], 0, False, False, newer) if newer is not None else None
+        if not os.path.isfile(run.ledger_path):
             return None
         files = [run.shown(path) for path in (run.ledger_path, run.state_path)]
+        of_faber = [run.shown(os.path.join(run.own_directory, name)) for name in (EVENTS, CONSOLIDATED, SUMMARIES)]
         options = ("--porcelain", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=all")
-        printed = self._ask("status", *options, "--", *files).answer_bytes()
+        printed = self._ask("status", *options, "--", *files, *of_faber).answer_bytes()
         if printed is None:
             return None
         changes = {os.path.basename(entry[3:]): entry[:2] for entry in os.fsdecode(printed).split("\0") if entry}
@@ -104,7 +113,8 @@ class GitSurvey:
         if change is None and not is_in_head(run):
             return None
         newer = self.find_newer(run) or self._find_finished(run)
-        return Missing(sorted(changes), change == "??", self._is_unpushed(files), newer)
+        own = sorted({*map(os.path.basename, files)} & changes.keys())
+        return Missing(own, len(changes) - len(own), change == "??", self._is_unpushed(files), newer)
 
     def _is_unpushed(self, files: list[str]) -> bool:
         """Return whether no remote-tracking branch has HEAD's last change of a run's files.
@@ -149,3 +159,9 @@ class GitSurvey:
 
 def _branch(ref: str, commit: str) -> Branch:
     return Branch(without_surrogates(ref.removeprefix(REMOTE_BRANCHES)), commit)
+
+
+def command_to_pull(root: str) -> str:
+    """Return the command that pulls the branch that is checked out, or the default one if its upstream is gone."""
+    name = default_branch(root) or ""
+    return f"git switch {name} && git pull" if is_safe(name) and GitSurvey(root).is_gone else "git pull"

@@ -214,7 +214,7 @@ def resume_point(state: dict[str, Any]) -> ResumePoint | None:
     of_phase = phase_state(state, phase)
     step = _step_in(state, phase) or _step_in(of_phase, phase)
     if status == "awaiting_feedback":
-        point = _member(_member(state, "feedback_request"), "resume_point") or _member(state, "resume_point")
+        point = feedback_point(state)
         if isinstance(point, str) and point:
             phase, _, step = point.partition(":")
         elif isinstance(point, dict) and point:
@@ -228,6 +228,11 @@ def resume_point(state: dict[str, Any]) -> ResumePoint | None:
     if status == "pending":
         return {"phase": "frame", "step": None, "mode": "start"}
     return None
+
+
+def feedback_point(state: dict[str, Any]) -> Any:
+    """Return what a state that waits for an answer says of where work resumes then, in any form; None for nothing."""
+    return _member(_member(state, "feedback_request"), "resume_point") or _member(state, "resume_point")
 
 
 def _phase_at_work(state: dict[str, Any], status: str) -> str | None:

@@ -8,11 +8,16 @@ from contextlib import suppress
 from faber_ledger.ledger.clock import event_id, now
 from faber_ledger.ledger.log import Log
 from faber_ledger.runs.carry import SECONDS_TO_SEND, consent_of, is_sending
-from faber_ledger.runs.git import upstream_fetched_at
+from faber_ledger.runs.git import branch_of, fetched_at
 from faber_ledger.runs.kept import runs_with_files
 from faber_ledger.runs.layouts import copy_writers, sent_path, tree_name
+from faber_ledger.runs.progress import branch_name, text_of_value
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.seen import Note, changed_at, shape_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 SENT = "sent.json"
 NOT_AGREED = "nothing of this run leaves this clone: `faber-ledger init --carry refs` sends it"
@@ -115,11 +120,12 @@ def note_asked(run: Run) -> None:
         os.utime(Sent(run).path)
 
 
-def may_lack(run: Run) -> bool:
-    """Return whether the remote may have more of a run: a fetch has moved the upstream since it was asked for it."""
+def may_lack(run: Run, state: dict[str, Any]) -> bool:
+    """Return whether the remote may have more of a run: a fetch has moved its branch since it was asked for the run."""
     sent = Sent(run)
     asked = changed_at(sent.path) if sent.commit and consent_of(run.root) is not None else None
-    return asked is not None and upstream_fetched_at(run.root) > asked
+    branch = text_of_value(branch_name(state)) or branch_of(run.root)
+    return asked is not None and branch is not None and fetched_at(run.root, sent.remote, branch) > asked
 
 
 def describe_unsent(run: Run, log: Log, *, is_start: bool, is_open: bool = False) -> str | None:

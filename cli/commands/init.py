@@ -32,7 +32,7 @@ from faber_ledger.cli.ui.changes import (
     scope_option,
 )
 from faber_ledger.cli.ui.output import json_option, say, show
-from faber_ledger.cli.ui.words import place_lines
+from faber_ledger.cli.ui.words import join_names, place_lines
 from faber_ledger.cli.worktrees.git import refuse_bare
 from faber_ledger.files.change import FileChange, make_changes
 from faber_ledger.hooks.agents import SET_UPS
@@ -272,7 +272,7 @@ def _lines(
         yield f"note: summaries of compactions {_summaries_words(root)}"
         yield f"note: {_usage_words(root)}"
     if commit:
-        yield f"next: commit {tracking.join_names(commit)}, so that every clone has them"
+        yield f"next: commit {join_names(commit)}, so that every clone has them"
     if has_hooks and changes[0].action != "unchanged":
         yield "then: start a new session of the client, which reads its settings when it starts"
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import click
 
-from faber_ledger.cli.setup.tracking import files_that_travel, is_left_out, join_names
+from faber_ledger.cli.setup.tracking import files_that_travel, is_left_out
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import check_in_tree, choose_run, run_argument, runs_with_ledgers
-from faber_ledger.cli.ui.words import events_of_log_are, events_shown, publishing_hint
+from faber_ledger.cli.ui.words import events_of_log_are, events_shown, join_names, publishing_hint
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import GitFailed, NoActiveRun
 from faber_ledger.ledger.errors import IntegrityError, LedgerError

@@ -37,7 +37,15 @@ from faber_ledger.ledger.errors import StateMissing
 from faber_ledger.ledger.foreign import missing_in_file
 from faber_ledger.ledger.queries import Summary, summarize
 from faber_ledger.projections.difference import differing_blocks
-from faber_ledger.projections.fold import artifacts_in_context, blocks_of, entry_of, fold, newest_open, session_history
+from faber_ledger.projections.fold import (
+    artifacts_in_context,
+    blocks_of,
+    entry_of,
+    fold,
+    newest_open,
+    open_sessions,
+    session_history,
+)
 from faber_ledger.projections.history import SessionFacts, agent_shown, summarize_sessions
 from faber_ledger.projections.usage import Usage
 from faber_ledger.recording import sessions
@@ -67,7 +75,7 @@ if TYPE_CHECKING:
     from faber_ledger.context.notes import Note
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.ledger.log import Log
-    from faber_ledger.projections.fold import Blocks
+    from faber_ledger.projections.fold import Blocks, Entry
 
 MOST_NAMED = 3  # of the other open sessions
 QUIET_SECONDS = 7200  # after which an open session is shown with when its client was heard of last
@@ -104,18 +112,19 @@ def status(run: str | None, as_json: bool) -> None:
         state, found = finished, found._replace(missing=0, agrees=True)
     data = _data(meant, state, found) | {"in_git": None, "is_set_up": is_set_up}
     lines = [*_status_lines(meant, state, found), *_not_in_file_lines(meant, state, found)]
-    if meant.is_kept and state.get("status") not in FINISHED:
-        lines.append(not_in_tree(meant, branch_name(state) or found.branch))
     survey = GitSurvey(root)
     missing = survey.find_missing(meant)
+    if meant.is_kept and missing is None and state.get("status") not in FINISHED:
+        lines.append(not_in_tree(meant, branch_name(state) or found.branch))
     if missing is not None:
         data["in_git"] = in_git_data(survey, missing)
         seal = "faber-ledger seal" if meant.run_id == active.run_id else f"faber-ledger seal {meant.run_id}"
-        is_off = is_stopped or finished or _other_branch(meant, state, found)
-        line = None if is_off else in_git_line(survey, missing, seal)  # not on a wrong branch
+        is_off = is_stopped or finished or (not meant.is_kept and _other_branch(meant, state, found))
+        folder = meant.shown(meant.own_directory)
+        line = None if is_off else in_git_line(survey, missing, seal, folder)  # not on a wrong branch
         lines += [f"In git: {line}"] if line is not None else []
     if carries_refs(root):
-        data["sent"], sent_lines = _sent(meant, found, is_finished=state.get("status") in FINISHED)
+        data["sent"], sent_lines = _sent(meant, state, found)
         lines += sent_lines if found.log is not None else []
     if Consent(root).server:
         data["server"], server_line = _synced(root)
@@ -165,7 +174,8 @@ def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
         if carries_refs(run.root):
             is_open = _is_client_here(run, log, found.blocks)
             unsent = describe_unsent(run, log, is_start=False, is_open=is_open) or _unsent_files(run, is_open=is_open)
-            found = found._replace(unsent=unsent, unknown=len(list_unknown(found.blocks, blocks_of(state))))
+            lacking = [*list_unknown(found.blocks, blocks_of(state)), *_ends_unknown(found.blocks, state)]
+            found = found._replace(unsent=unsent, unknown=len(lacking))
         found = found._replace(branch=branch_by_log(run, state, log))
     if not run.is_kept:
         found = found._replace(missing=missing, why=why_not_published(run, state, TreeNote(run)))
@@ -173,6 +183,12 @@ def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
         if state.get("status") in FINISHED and named and branch_of(run.root) not in (None, named):
             found = found._replace(missing=0)  # they stay in this clone: nobody commits to the branch now
     return found._replace(agrees=found.why is not None or not differing_blocks(found.blocks, state))
+
+
+def _ends_unknown(blocks: Blocks, state: dict[str, Any]) -> list[Entry]:
+    """Return the open sessions of a log that have an end in the state, which git brought before their events."""
+    there = [entry_of(blocks_of(state), name) for name in open_sessions(blocks)]
+    return [entry for entry in there if entry is not None and entry.get("ended_at")]
 
 
 def _is_client_here(run: Run, log: Log, blocks: Blocks) -> bool:
@@ -245,7 +261,7 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
     if state.get("status") not in FINISHED:
         yield from say_what_stops(run, state, found.notes)
     yield from describe_other_runs(run, state)
-    if other := _other_branch(run, state, found):
+    if not run.is_kept and (other := _other_branch(run, state, found)):  # of a kept run another line says it
         yield f"Branch: {other}"
     if session_history(blocks) or newest_open(blocks) is not None:
         yield f"Session: {_session_text(run, state, blocks, has_log=log is not None)}"
@@ -261,7 +277,7 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
     last = f", the last {log.last_type} at {log.last_at}" if log.events else ""
     yield f"Ledger: {events_shown(log.events)}{last}"
     if found.unknown:
-        lacking = f"{plural(found.unknown, 'session')} that the ledger lacks"
+        lacking = f"{plural(found.unknown, 'session')} whose events the ledger lacks"
         yield f"state.json has {lacking}: `faber-ledger sync` fetches what was sent"
     elif not (found.agrees or run.is_kept or found.missing):  # what publishes the events writes the state, too
         by_hand = f"`faber-ledger project {run.run_id}` does now"
@@ -292,14 +308,15 @@ def _not_in_file_lines(run: Run, state: dict[str, Any], found: Found) -> Iterato
         yield f"Not yet in {run.shown(run.ledger_path)}: {what}"
 
 
-def _sent(run: Run, found: Found, *, is_finished: bool) -> tuple[dict[str, Any], list[str]]:
+def _sent(run: Run, state: dict[str, Any], found: Found) -> tuple[dict[str, Any], list[str]]:
     """Return when a run, whose ledger travels in git refs, was sent last, and what is not, as data and as lines."""
     consent, sent = consent_of(run.root), Sent(run)
     remote, at = consent.remote if consent else None, utc_text(sent.at) if sent.at else None
     whole = f"{remote} has all of it" if sent.commit else NOT_AGREED if remote is None else "nothing to send yet"
-    fetched = "git has fetched commits since it was asked, and `faber-ledger sync` asks again"
-    newer = f"{sent.remote} may have more: {fetched}" if not is_finished and may_lack(run) else ""
-    parts = [f"last sent to {sent.remote} at {at}" if at else "", found.unsent or ("" if newer else whole), newer]
+    due = found.unsent or whole
+    if may_lack(run, state):
+        due = f"{sent.remote} may have more, since git has fetched its branch: `faber-ledger sync` fetches and sends"
+    parts = [f"last sent to {sent.remote} at {at}" if at else "", due]
     line = "; ".join(filter(None, parts))
     return {"remote": remote, "at": at, "unsent": found.unsent}, [f"Git ref: {line}"]
 
@@ -352,6 +369,8 @@ def _session_text(run: Run, state: dict[str, Any], blocks: Blocks, *, has_log: b
     with read_log(run) if has_log else nullcontext() as log:
         live = live_start(run, log, blocks) if log is not None else None
     current = (live and sessions.session_of(live)) or newest_open(blocks)
+    if live is None and current is not None and current in [one["session_id"] for one in _ends_unknown(blocks, state)]:
+        current = None
     count, is_finished = len(session_history(blocks)), state.get("status") in FINISHED
     if current is None:
         return f"none open ({count} in all)"

@@ -11,7 +11,7 @@ from faber_ledger.cli.setup.agents import list_agents, remove_agent_hooks
 from faber_ledger.cli.setup.hooks import settings_removal
 from faber_ledger.cli.setup.mcp_servers import remove_servers
 from faber_ledger.cli.setup.project import remove_commands, summaries_removal
-from faber_ledger.cli.setup.tracking import join_names, names_to_commit
+from faber_ledger.cli.setup.tracking import names_to_commit
 from faber_ledger.cli.ui.changes import (
     describe,
     diff_lines,
@@ -23,7 +23,7 @@ from faber_ledger.cli.ui.changes import (
     scope_option,
 )
 from faber_ledger.cli.ui.output import json_option, show
-from faber_ledger.cli.ui.words import place_lines
+from faber_ledger.cli.ui.words import join_names, place_lines
 from faber_ledger.files.change import FileChange, make_changes
 from faber_ledger.hooks.client_plugins import Plugin, list_enabled_plugins
 from faber_ledger.hooks.client_settings import has_hooks, readable_settings, settings_path

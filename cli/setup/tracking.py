@@ -121,8 +121,3 @@ def names_to_commit(changes: list[FileChange], root: str, untracked: str = "all"
     asked = ["status", "--porcelain", "-z", "--no-renames", f"--untracked-files={untracked}", "--", *inside]
     found = tuple(((GitQuery(asked, root).answer() if inside else None) or "").split("\0"))
     return [name for name in inside if any([entry.endswith(name) for entry in found])]
-
-
-def join_names(names: list[str]) -> str:
-    """Return names as a part of a sentence: `a, b and c`."""
-    return " and ".join([part for part in (", ".join(names[:-1]), names[-1]) if part])

@@ -42,6 +42,7 @@ from faber_ledger.recording.server_state import (
 from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.git import is_tracked, project_key
 from faber_ledger.runs.git_command import run_git
+from faber_ledger.runs.in_git import command_to_pull
 from faber_ledger.runs.log import open_run_log, read_log
 from faber_ledger.runs.progress import FINISHED, current_phase
 from faber_ledger.runs.run import Run
@@ -185,7 +186,7 @@ def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], remote: str, warn:
             sent.here.seen = sent.commit
             if time_of(theirs) > time_of(ours):
                 what = f"the state at {remote} is newer ({words}) than the one here, which git tracks"
-                warn(f"{run.run_id}: {what}: `git pull` brings it, once it was pushed")
+                warn(f"{run.run_id}: {what}: `{command_to_pull(run.root)}` brings it, once it was pushed")
         elif _is_set_back(run, sent, sent.here.base):
             common = run_git("merge-base", sent.here.base, sent.commit, at=run.root).stdout.decode().strip()
             return _merge_state(run, sent, common, ours, theirs, tell)

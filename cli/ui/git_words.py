@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 from faber_ledger.cli.ui.texts import START_ONE
+from faber_ledger.cli.ui.words import join_names
 from faber_ledger.files.text import one_line, quote_word
 from faber_ledger.runs.carry import sender_of
 from faber_ledger.runs.git import is_safe, work_tree_of
@@ -18,27 +19,30 @@ MOST_NAMED = 3  # runs of other branches, in a sentence
 MAX_WORK, MAX_BRANCH = 64, 200
 
 
-def in_git_line(survey: GitSurvey, missing: Missing, seal: str) -> str | None:
+def in_git_line(survey: GitSurvey, missing: Missing, seal: str, folder: str) -> str | None:
     """Return what of a run is not committed, pushed or pulled, with the commands; None if all of it is.
 
-    `seal` is the command that prepares the run. While git rebases or bisects, nothing is to be committed.
+    `seal` is the command that prepares the run, which has its own `folder`. While git rebases or bisects, nothing is to
+    be committed.
     """
     remotes, tree = survey.remotes, work_tree_of(survey.root)
     is_unpushed = bool(remotes) and missing.is_unpushed
-    if not (missing.uncommitted or is_unpushed or missing.newer) or (tree is not None and stopped_command(tree)):
+    names = [*missing.uncommitted, *([f"{missing.of_faber} of FABER's files"] if missing.of_faber else [])]
+    if not (names or is_unpushed or missing.newer) or (tree is not None and stopped_command(tree)):
         return None
     is_merged = missing.newer is not None and missing.newer not in survey.pulled
     said, steps = [], []
-    if missing.uncommitted:
+    if names:
         why = " (the run is untracked, and `git commit -a` leaves it out)" if missing.is_untracked else ""
-        said.append(f"{' and '.join(missing.uncommitted)} not committed{why}")
-        steps += [seal, "git commit"]
+        said.append(f"{join_names(names)} not committed{why}")
+        adding = [f"git add {quote_word(folder)}"] if missing.of_faber else []
+        steps += [*adding, *([seal] if missing.uncommitted else []), "git commit"]
     elif is_unpushed and not is_merged:
         said.append("committed, not pushed")
     if missing.newer is not None:
         said.append(f"{missing.newer.name} has a newer version")
         steps.append(survey.pull_command(missing.newer))
-    elif survey.upstream is not None and (missing.uncommitted or is_unpushed) and survey.is_behind():
+    elif survey.upstream is not None and (names or is_unpushed) and survey.is_behind():
         said.append(f"{survey.upstream.name} has newer commits")
         steps.append(survey.pull_command(survey.upstream))
     if survey.is_gone:
@@ -46,7 +50,7 @@ def in_git_line(survey: GitSurvey, missing: Missing, seal: str) -> str | None:
     if survey.is_gone and not is_merged:
         said[-1] += ": commit on the branch that has it"
         steps.clear()
-    elif remotes and (missing.uncommitted or is_unpushed) and not is_merged:
+    elif remotes and (names or is_unpushed) and not is_merged:
         steps.append(_push_command(survey, remotes))
     if survey.branch is None:
         said.append("no branch is checked out")
@@ -121,6 +125,7 @@ def in_git_data(survey: GitSurvey, missing: Missing) -> dict[str, Any]:
     """Return the same for `--json`."""
     return {
         "uncommitted": missing.uncommitted,
+        "uncommitted_of_faber": missing.of_faber,
         "is_tracked": not missing.is_untracked,
         "is_pushed": not missing.is_unpushed,
         "to_pull": missing.newer.name if missing.newer is not None else None,

@@ -42,6 +42,11 @@ def events_of_log_are(count: int) -> str:
     return f"{events_shown(count)} of the log {'is' if count == 1 else 'are'}"
 
 
+def join_names(names: list[str]) -> str:
+    """Return names as a part of a sentence: `a, b and c`."""
+    return " and ".join([part for part in (", ".join(names[:-1]), names[-1]) if part])
+
+
 def publishing_hint(run: Run, note: TreeNote, state: dict[str, Any] | None) -> str:
     """Return which command publishes a run's events in this work tree; none if that is barred, or git refs carry them.
 

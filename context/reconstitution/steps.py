@@ -238,7 +238,9 @@ def inspect_branch(root: str, name: object, journal: Journal, *, is_finished: bo
     main = default_ref(root)
     others = [f"^{main}"] if main and not main.endswith(f"/{name}") else []
     log = _ask_git(root, [*LOG, f"refs/heads/{name}", *others, "--"])
-    diff = _ask_git(root, [*DIFF, f"{main}...refs/heads/{name}", "--"]) if main else None
+    diff = (
+        _ask_git(root, [*DIFF, f"{main}...refs/heads/{name}", "--", ":(top)", ":(exclude).fractary"]) if main else None
+    )
     commits = log.split("\n") if log else []
     journal.log(f"✓ Branch exists: {name}")
     if commits:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.clones import RUN, Clone
+from support.clones import FOLDER, RUN, Clone
 from support.command import COMMAND
 from support.folders import copy_prepared
 from support.sizes import few
@@ -55,6 +55,7 @@ def test_nothing_is_said_if_all_is_in(clone: Clone) -> None:
     assert line_of(clone) is None
     assert data_of(clone) == {
         "uncommitted": [],
+        "uncommitted_of_faber": 0,
         "is_tracked": True,
         "is_pushed": True,
         "to_pull": None,
@@ -63,13 +64,27 @@ def test_nothing_is_said_if_all_is_in(clone: Clone) -> None:
     }
 
 
-def test_the_commands_of_the_line_bring_all_in(clone: Clone) -> None:
-    clone.record("second")
+@pytest.mark.parametrize(
+    ("records", "by_faber", "begin"),
+    [
+        (True, False, "ledger.db and state.json not committed: `faber-ledger seal && git commit"),
+        (True, True, f"ledger.db, state.json and 1 of FABER's files not committed: `git add {FOLDER} && faber-"),
+        (False, True, f"1 of FABER's files not committed: `git add {FOLDER} && git commit && git push`"),
+    ],
+)
+def test_the_commands_of_the_line_bring_all_in(clone: Clone, records: bool, by_faber: bool, begin: str) -> None:
+    if records:
+        clone.record("second")
+    if by_faber:
+        (clone.root / FOLDER / "events").mkdir(exist_ok=True)
+        (clone.root / FOLDER / "events/001-step_complete.json").write_text("{}")
+    assert (line_of(clone) or "").startswith(begin)
     command = (line_of(clone) or "").partition("`")[2].removesuffix("`").replace("git commit", "git commit -qm x")
     done = clone.call("sh", "-c", command)
     assert done.returncode == 0, done.stderr
     assert line_of(clone) is None
     assert clone.git("rev-parse", "origin/main") == clone.git("rev-parse", "HEAD")
+    assert clone.git("status", "--short") == ""
 
 
 def test_no_push_brings_a_merged_branch_back(clone: Clone) -> None:

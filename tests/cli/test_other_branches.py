@@ -197,6 +197,24 @@ def test_a_project_in_a_folder_and_a_branch_without_a_commit(tmp_path: Path) -> 
     assert "(work item 1) on feature/1: `git switch feature/1`\n" in shop.said("run", "list")
 
 
+def test_a_kept_run_that_was_merged_elsewhere_is_pulled(laptop: Project, desktop: Desk) -> None:
+    desktop.git("switch", "--quiet", "feature/1")
+    desktop.said("run", "resume", "--work-id", "1")
+    desktop.said("note", "add", "resumed")
+    desktop.commit("resumed")
+    desktop.git("switch", "--quiet", "main")
+    assert f"work tree does not have the files of {desktop.runs['1']}: they are on `feature/1`" in desktop.said(
+        "status"
+    )
+    laptop.git("merge", "--quiet", "feature/1")
+    Project(laptop.root, desktop.runs["1"]).change_state(status="completed")
+    laptop.commit("finish 1")
+    desktop.git("fetch", "--quiet")
+    said = desktop.said("status")
+    assert "\nIn git: origin/main has a newer version: `git pull`\n" in said
+    assert "does not have the files" not in said
+
+
 @pytest.fixture
 def older(laptop: Project, desktop: Desk) -> Desk:
     """A clone that has read the finished, merged run 1 on main, on a branch that is older than the merge."""

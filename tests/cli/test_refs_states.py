@@ -159,9 +159,7 @@ def test_commits_that_a_pull_brought_ask_for_a_sync(one: CarriedClone) -> None:
     one.sync()
     two.git("commit", "-q", "--allow-empty", "-m", "code")
     two.git("push", "-q", "origin", "HEAD")
-    by_status = (
-        "; origin may have more: git has fetched commits since it was asked, and `faber-ledger sync` asks again\n"
-    )
+    by_status = "; origin may have more, since git has fetched its branch: `faber-ledger sync` fetches and sends\n"
     by_packet = (
         "This run may have gone on elsewhere: git has fetched commits since origin was asked for it: before you go on,"
         " run `faber-ledger sync`, then read its state."
@@ -196,7 +194,9 @@ def test_a_pull_that_brings_another_clones_sessions_asks_for_a_sync(tmp_path: Pa
     two.git("push", "-q", "origin", "main")
     one.git("pull", "-q", "origin", "main")
     status = one.faber("status").stdout
-    assert "state.json has 1 session that the ledger lacks: `faber-ledger sync` fetches what was sent\n" in status
+    assert (
+        "state.json has 1 session whose events the ledger lacks: `faber-ledger sync` fetches what was sent\n" in status
+    )
     assert "changed since" not in status
     assert "hint: run `faber-ledger sync`, which fetches what was sent; the next" in one.faber("verify").stdout
     one.sync()

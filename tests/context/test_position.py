@@ -29,7 +29,10 @@ INSTRUCTIONS = "Instructions from the user, which outrank a step's command: "
 STARTUP = "SessionStart.startup.interactive"
 STATE = f".fractary/runs/{RUN}/state.json"
 FOLDER = "plugins/faber/config/workflows"
-ARCHITECT_DONE = "no step of phase architect is left; next is phase build, step implement: "
+ALL_DONE = [
+    {"id": name, "status": "completed"} for name in ("generate-spec", "refine-spec", "core-commit-and-push-architect")
+]
+IMPLEMENT = "phase build, step implement: "
 PROMPT = (
     "Implement the solution according to the specification. Follow existing project patterns and conventions. Create"
     " atomic commits for each logical unit of work. Run tests to verify the implementation. Ensure code quality and"
@@ -134,8 +137,13 @@ def test_the_short_facts_of_the_position_are_not_in_the_state_again(project: Pro
             "Step: auto-reload-context\nWhat to do: step core-fetch-issue: ",
         ),
         (
-            {"current_phase": "architect", "current_step": "generate-spec"},
-            f"Step: generate-spec\nWhat to do: {ARCHITECT_DONE}",
+            {
+                "current_phase": "architect",
+                "current_step": "generate-spec",
+                "phases": {"architect": {"steps": ALL_DONE}},
+            },
+            "Step: generate-spec\nWhat to do: set phase architect to completed, since no step of it is left; then"
+            f" {IMPLEMENT}",
         ),
         (
             {"current_step": "implement", "phases": {"build": {"steps": [{"id": "implement", "status": "completed"}]}}},
@@ -143,15 +151,16 @@ def test_the_short_facts_of_the_position_are_not_in_the_state_again(project: Pro
         ),
         (
             {"current_phase": "architect", "phases": {"architect": {"status": "completed"}}},
-            f"Phase: architect\nWhat to do: {ARCHITECT_DONE}{PROMPT}",
+            f"Phase: architect\nWhat to do: {IMPLEMENT}{PROMPT}",
         ),
         (
             {
                 "current_phase": "architect",
+                "current_step": "generate-spec",
                 "phases": {"architect": {"status": "completed"}},
                 "status": "awaiting_feedback",
             },
-            f"Phase: architect\nWhat to do then: {ARCHITECT_DONE}{PROMPT}",
+            f"Step: generate-spec\nWhat to do then: {IMPLEMENT}{PROMPT}",
         ),
         (
             {"current_phase": "evaluate", "current_step_id": "evaluate:core-review-pr-checks"},

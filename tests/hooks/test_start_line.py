@@ -158,7 +158,7 @@ def test_the_branch_is_said_before_the_files_that_it_has(project: Project, named
     project.git("switch", "--quiet", "main")
     said = project.deliver(STARTUP, client="another").message
     assert (said or "").endswith(f"; not its branch{STATUS}")
-    assert "\nBranch: feat/258, but main is checked out here\n" in project.faber("status").stdout
+    assert "they are on `feat/258` (`git switch feat/258`). " in project.faber("status").stdout
 
 
 def test_what_hooks_said_before_the_session_is_left_to_doctor(project: Project) -> None:
