@@ -96,7 +96,7 @@ def is_of_another(run: Run, state: dict[str, Any]) -> bool:
 def not_in_tree(run: Run, branch: object) -> str:
     """Return the sentences that say where the files of a kept run are, and where it is recorded on."""
     files = f"This work tree does not have the files of {run.run_id}: {where_files_are(run, branch)}."
-    return f"{files} What is recorded until then stays in this clone."
+    return files if carries_refs(run.root) else f"{files} What is recorded until then stays in this clone."
 
 
 def where_files_are(run: Run, branch: object) -> str:

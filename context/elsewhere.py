@@ -119,9 +119,8 @@ def _describe_newer_ref(run: Run, state: dict[str, Any]) -> tuple[str | None, bo
         how = f"before you go on, run `{command_to_pull(run.root)}`, or ask for the push that brings it"
         return f"This run went on elsewhere: {what}: {how}.", True
     if may_lack(run, state):
-        why = f"git has fetched commits since {remote} was asked for it"
-        how = "before you go on, run `faber-ledger sync`, then read its state"
-        return f"This run may have gone on elsewhere: {why}: {how}.", False
+        how = "Before you go on, run `faber-ledger sync`, then read its state.json again."
+        return f"This run may have gone on elsewhere, since git has fetched newer commits of its branch. {how}", False
     return None, False
 
 

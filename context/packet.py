@@ -77,13 +77,15 @@ def pack(
     summary: Remembered | None = None,
     not_loaded: list[str] | None = None,
     also: list[str] | None = None,
+    is_copy: bool = False,
 ) -> tuple[str, dict[str, Given]]:
     """Return a packet of at most `budget` UTF-16 units, and how it gives each artifact; none that it does not name.
 
     Errors among the `problems` come first, then the position and what to read now, warnings, the run's `state`, a list
     of the artifacts that are not here (with the lines about those that were `not_loaded`), `notes` (newest first),
     another conversation's `summary`, each artifact in the order of `parts`, what is `also` there, and a line that
-    ends the packet. The text has no control character, whatever the repository contains.
+    ends the packet. The text has no control character, whatever the repository contains. The state may be the clone's
+    own copy, which nobody writes.
     """
     room = budget - units(END)
     for_problems = int(budget * PROBLEMS_SHARE)
@@ -93,7 +95,7 @@ def pack(
     warnings = f"\n{warnings.rstrip()}\n" if warnings else ""
     summarized = _summary_text(summary, COMMAND_BUDGET)
     texts = [errors, position["text"], warnings, _notes_text(notes, COMMAND_BUDGET), summarized]
-    artifacts = Artifacts(parts, not_loaded or [], state or {}, position, is_by_need=budget <= BY_NEED)
+    artifacts = Artifacts(parts, not_loaded or [], state or {}, position, is_by_need=budget <= BY_NEED, is_copy=is_copy)
     after = artifacts.limit(texts[3], MAX_NOTES) + artifacts.limit(summarized, MAX_SUMMARY)
     artifacts.choose(room - sum(map(units, texts[:3])), room, after)
     for_position = min(units(position["text"]), room - units(errors))
@@ -266,12 +268,20 @@ class Artifacts:
     """
 
     def __init__(
-        self, parts: list[Part], not_loaded: list[str], state: dict[str, Any], position: Position, *, is_by_need: bool
+        self,
+        parts: list[Part],
+        not_loaded: list[str],
+        state: dict[str, Any],
+        position: Position,
+        *,
+        is_by_need: bool,
+        is_copy: bool,
     ) -> None:
         """Take the artifacts, lines about those that were not loaded, the run's state, and the position."""
         self._parts, self._not_loaded, self._state, self._position = parts, not_loaded, state, position
         self._focus = Focus(state)
         self._is_by_need = is_by_need
+        self._writes = "; the file to write is on the run's branch" if is_copy else WRITES
         self._bodies: list[Body] = []
         self.given: dict[str, Given] = {}
         self.state = self.reading = NOTHING
@@ -366,9 +376,9 @@ class Artifacts:
         """Return the text of the run's state in so much room, whether it is whole, and the room that it needs."""
         head = f"\n{name_of(part)}: {defuse(one_line(part['source']))}, without what stands above"
         heads = [
-            f"{head}{WRITES}\n",
-            f"{head} and what other phases did{WRITES}\n",
-            f"{head}, its long parts shortened{WRITES}\n",
+            f"{head}{self._writes}\n",
+            f"{head} and what other phases did{self._writes}\n",
+            f"{head}, its long parts shortened{self._writes}\n",
         ]
         longest = max(map(units, heads))
         is_long = len(part["content"]) > LONG_STATE

@@ -236,6 +236,7 @@ class Reload:
             summary=summary,
             not_loaded=self.not_loaded(),
             also=packet.list_more(run, self.state, parts, budget),
+            is_copy=run.is_kept,
         )
         self._note_given(given)
         if not (keeps_packets and source == "resume" and self._is_in_conversation(log, client)):

@@ -204,11 +204,11 @@ def _metadata(run_id: str, plan: RunPlan, at: float) -> dict[str, Any]:
 # Before a commit: what the clone knows without a hook (DECISIONS 48, 56)
 
 
-def complete_record(run: Run, *, at: float, environ: Mapping[str, str], warn: Warn) -> None:
+def complete_record(run: Run, *, at: float, environ: Mapping[str, str], warn: Warn) -> list[str]:
     """Begin the log of a run that has none, open the session of the client that calls, and end those of a finished run.
 
-    All of it is inferred. Until a commit has the run as finished, what the client cost is counted, too. Raises what
-    `Recording` raises.
+    All of it is inferred. Until a commit has the run as finished, what the client cost is counted, too. Return the
+    sessions that were ended. Raises what `Recording` raises.
     """
     client, is_new = sessions.client_of(environ), lacks_ledger(run)
     environment = read_environment(run.root) if client is not None else None
@@ -225,6 +225,7 @@ def complete_record(run: Run, *, at: float, environ: Mapping[str, str], warn: Wa
             recording.append(ends)
     if start:
         follow_client(run, client, caller["pid"], seen, at=at, warn=warn, is_new=True)
+    return [str(dict(end["event"])["session_id"]) for end in ends if end["event"]["type"] == "session_ended"]
 
 
 def _missing_start(recording: Recording, caller: Caller, seen: SeenClient | None) -> list[Draft]:

@@ -288,7 +288,7 @@ FINISHED = ("completed", "cancelled")
 
 
 ANSWERS = ("response", "answer")  # of a question to the user
-GRANTED = ("granted", "approved")  # of an approval's status
+GRANTED, REJECTED = ("granted", "approved", "approve"), ("rejected", "reject")  # of an approval's status
 TIMES = ("_at", "timestamp")  # ends of the names of its times
 
 
@@ -320,7 +320,7 @@ def _time_of(approval: dict[str, Any]) -> float:
 
 def is_rejected(approval: dict[str, Any]) -> bool:
     """Return whether somebody said no to an approval."""
-    return "rejected" in (approval.get("status"), approval.get("decision"))
+    return any([approval.get(name) in REJECTED for name in ("status", "decision")])
 
 
 def is_granted(approval: dict[str, Any]) -> bool:

@@ -221,12 +221,13 @@ def finish(run: str | None, as_json: bool) -> None:
     root, at = find_root(os.getcwd()), now()
     chosen = check_in_tree(choose_run(root, run, records=True))
     _complete(chosen, at)
-    complete_record(chosen, at=at, environ=os.environ, warn=warn)
+    ended = complete_record(chosen, at=at, environ=os.environ, warn=warn)
     start_sending(root)
     update_registry(root, at=at, warn=warn)
     work_tree = work_tree_of(root)
     top = work_tree.top if work_tree and work_tree.is_linked else None
-    lines = [f"✓ Workflow completed: {chosen.run_id}", *([WHEN_MERGED] if top else [])]
+    lines = [f"✓ Workflow completed: {chosen.run_id}", *[f"  Session ended: {name}" for name in ended]]
+    lines += [WHEN_MERGED] if top else []
     show({"run_id": chosen.run_id, "worktree": top}, lines, as_json=as_json)
 
 

@@ -18,7 +18,7 @@ from faber_ledger.cli.sync.versions import due_files
 from faber_ledger.cli.ui.git_words import command_to_fetch, in_git_data, in_git_line
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import absorb_first, choose_run, quiet_run_argument
-from faber_ledger.cli.ui.words import CLIENT, ago, events_shown, plural, publishing_hint
+from faber_ledger.cli.ui.words import CLIENT, ago, events_shown, plural, publishing_hint, sessions_unknown
 from faber_ledger.context.branch import (
     MAY_BE_AT_REMOTE,
     branch_of_run,
@@ -66,7 +66,7 @@ from faber_ledger.runs.progress import FINISHED, STATUSES, branch_name, current_
 from faber_ledger.runs.projecting import known_members
 from faber_ledger.runs.publish import AS_FINISHED, carries_refs, why_not_published
 from faber_ledger.runs.run import Run, find_root
-from faber_ledger.runs.seen import TreeNote, changed_at, client_here, is_alive
+from faber_ledger.runs.seen import TreeNote, changed_at, client_here, hostname, is_alive
 from faber_ledger.runs.sent import NOT_AGREED, Sent, describe_unsent, may_lack
 from faber_ledger.runs.set_aside import list_notices
 from faber_ledger.runs.set_up import SET_UP, lacks_driver
@@ -277,8 +277,7 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
     last = f", the last {log.last_type} at {log.last_at}" if log.events else ""
     yield f"Ledger: {events_shown(log.events)}{last}"
     if found.unknown:
-        lacking = f"{plural(found.unknown, 'session')} whose events the ledger lacks"
-        yield f"state.json has {lacking}: `faber-ledger sync` fetches what was sent"
+        yield f"{sessions_unknown(found.unknown)}: `faber-ledger sync` fetches what was sent"
     elif not (found.agrees or run.is_kept or found.missing):  # what publishes the events writes the state, too
         by_hand = f"`faber-ledger project {run.run_id}` does now"
         yield f"state.json does not show the whole ledger yet: the next session writes it, and {by_hand}"
@@ -302,9 +301,11 @@ def _other_branch(run: Run, state: dict[str, Any], found: Found) -> str:
 
 def _not_in_file_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str]:
     if found.missing:
+        if found.why == AS_FINISHED:
+            yield f"In this clone alone: {events_shown(found.missing)} of the log, since {found.why}"
+            return
         because = f", since {found.why}" if found.why is not None else ""
-        hint = "this clone keeps them" if found.why == AS_FINISHED else publishing_hint(run, TreeNote(run), state)
-        what = f"{events_shown(found.missing)} of the log{because}; {hint}"
+        what = f"{events_shown(found.missing)} of the log{because}; {publishing_hint(run, TreeNote(run), state)}"
         yield f"Not yet in {run.shown(run.ledger_path)}: {what}"
 
 
@@ -313,8 +314,8 @@ def _sent(run: Run, state: dict[str, Any], found: Found) -> tuple[dict[str, Any]
     consent, sent = consent_of(run.root), Sent(run)
     remote, at = consent.remote if consent else None, utc_text(sent.at) if sent.at else None
     whole = f"{remote} has all of it" if sent.commit else NOT_AGREED if remote is None else "nothing to send yet"
-    due = found.unsent or whole
-    if may_lack(run, state):
+    due = found.unsent or ("" if found.unknown else whole)
+    if may_lack(run, state) and not found.unknown:
         due = f"{sent.remote} may have more, since git has fetched its branch: `faber-ledger sync` fetches and sends"
     parts = [f"last sent to {sent.remote} at {at}" if at else "", due]
     line = "; ".join(filter(None, parts))
@@ -373,7 +374,8 @@ def _session_text(run: Run, state: dict[str, Any], blocks: Blocks, *, has_log: b
         current = None
     count, is_finished = len(session_history(blocks)), state.get("status") in FINISHED
     if current is None:
-        return f"none open ({count} in all)"
+        hosts = {one["hostname"] for one in summarize_sessions(blocks)}
+        return f"none open{' here' if hosts - {None, hostname()} else ''} ({count} in all)"
     count += entry_of(blocks, current) is None  # SPEC-00027's example has its open session in the total alone
     entry = entry_of(blocks, current) or {}
     environment = entry.get("environment")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from faber_ledger.cli.reports.usage import usage_data, weeks_data
 from faber_ledger.cli.ui.attention import Filters, Row, describe
 from faber_ledger.cli.ui.which_run import match_run
+from faber_ledger.cli.ui.words import sessions_unknown
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.text import one_line
 from faber_ledger.ledger.clock import utc_text
@@ -21,6 +22,7 @@ from faber_ledger.ledger.queries import summarize
 from faber_ledger.projections.fold import blocks_of, current_session, fold, newest_open, session_history
 from faber_ledger.projections.history import count_compactions, machines_of, summarize_sessions
 from faber_ledger.projections.usage import Usage
+from faber_ledger.recording.adoption import list_unknown
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.copies import runs_in_other_work_trees
@@ -42,6 +44,7 @@ from faber_ledger.runs.progress import (
     text_of_value,
 )
 from faber_ledger.runs.projecting import find_restorable, known_members
+from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.seen import client_here, is_alive
 from faber_ledger.runs.state_file import is_state_ignored, read_state, state_copy_path
@@ -127,7 +130,10 @@ def read_facts(run: Run) -> RunFacts:
                 log, usage = summarize(opened), Usage(opened.usage())
                 state = known_members(opened, run) if is_ignored else state
                 is_shown = not is_ignored and KnownState(document).shows(opened)
-                blocks = blocks if is_shown else fold(opened.stream())
+                folded = blocks if is_shown else fold(opened.stream())
+                if carries_refs(run.root) and (unknown := list_unknown(folded, blocks)):
+                    ledger_problem = f"{sessions_unknown(len(unknown))}: `faber-ledger sync` fetches what was sent"
+                blocks = folded
                 live = live_start(run, opened, blocks)
                 start = live or newest_start(opened, blocks)
                 if state and not is_ignored:

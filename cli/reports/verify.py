@@ -130,8 +130,8 @@ def _published_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
         if lacked:
             is_over = state is not None and state.get("status") in FINISHED and not note.barred
             why = AS_FINISHED if is_over and is_finished_in_head(run) else why  # whatever is checked out
-            what = f"{events_of_log_are(lacked)} not in {run.shown(run.ledger_path)}: {why}"
-            what += ", and this clone keeps them" if why == AS_FINISHED else ""
+            where = "in this clone alone" if why == AS_FINISHED else f"not in {run.shown(run.ledger_path)}"
+            what = f"{events_of_log_are(lacked)} {where}: {why}"
             hint = publishing_hint(run, note, state) if why != AS_FINISHED else ""  # nothing has to be done
             yield LogProblem("not_published", None, what, hint, is_note=True)
         if problem is None:

@@ -42,6 +42,11 @@ def events_of_log_are(count: int) -> str:
     return f"{events_shown(count)} of the log {'is' if count == 1 else 'are'}"
 
 
+def sessions_unknown(count: int) -> str:
+    """Return the half sentence about sessions of a state whose events the ledger lacks."""
+    return f"state.json has {plural(count, 'session')} whose events the ledger lacks"
+
+
 def join_names(names: list[str]) -> str:
     """Return names as a part of a sentence: `a, b and c`."""
     return " and ".join([part for part in (", ".join(names[:-1]), names[-1]) if part])

@@ -80,6 +80,7 @@ def test_many_ends_at_once_are_all_sent(one: CarriedClone) -> None:
 @pytest.mark.parametrize("way", ["CI", "consent"])
 def test_where_none_is_wanted_none_is_started(one: CarriedClone, way: str) -> None:
     agree(one.root, auto=way == "CI")
+    one.sync()
     one.record("second")
     one.end_with("second", CI="true" if way == "CI" else "")
     one.sync("--pushed-to", "elsewhere" if way == "CI" else "origin")

@@ -161,8 +161,8 @@ def test_commits_that_a_pull_brought_ask_for_a_sync(one: CarriedClone) -> None:
     two.git("push", "-q", "origin", "HEAD")
     by_status = "; origin may have more, since git has fetched its branch: `faber-ledger sync` fetches and sends\n"
     by_packet = (
-        "This run may have gone on elsewhere: git has fetched commits since origin was asked for it: before you go on,"
-        " run `faber-ledger sync`, then read its state."
+        "This run may have gone on elsewhere, since git has fetched newer commits of its branch. Before you go on, run"
+        " `faber-ledger sync`, then read its state.json again."
     )
     for number in range(8):  # the newest sessions are all here
         one.record(f"here-{number}")
@@ -463,7 +463,7 @@ def test_a_state_that_is_not_here_is_not_said_to_differ(one: CarriedClone) -> No
     one.deliver("session-start", "second", hook_event_name="SessionStart", source="startup")
     shutil.rmtree(one.state_path.parent)
     shown = one.faber("status").stdout
-    assert f"does not have the files of {RUN}: `faber-ledger run resume {RUN}` brings them here. What" in shown
+    assert f"does not have the files of {RUN}: `faber-ledger run resume {RUN}` brings them here." in shown
     assert "differs" not in shown
 
 
