@@ -105,7 +105,8 @@ def where_files_are(run: Run, branch: object) -> str:
         return f"they are in {', '.join(trees)} (`cd {quote_word(trees[0])}`)"
     for name in dict.fromkeys((branch, default_branch(run.root))):  # a merged branch may be gone
         if has_files(run, name):
-            pull = "" if _have_files(run, [f"refs/heads/{name}"]) else ", `git pull`"  # only the remote's has them
+            local, refs = f"refs/heads/{name}", (_refs_of(run.root, str(name)) or "").split()
+            pull = ", `git pull`" if local in refs and not _have_files(run, [local]) else ""
             return f"they are on {quoted(str(name))} (`git switch {name}`{pull})"
     return f"`faber-ledger run resume {run.run_id}` brings them here"
 

@@ -185,7 +185,8 @@ def start_before(root: str, log: Log, client: str | None) -> Recorded | None:
     own = log.last_start(before=first, writer=writer)
     seen = client_here(root, own)
     heard_at = max(seen.last_at, changed_at(seen.transcript) or 0.0) if seen is not None else 0.0
-    return own if int(heard_at) > (seconds_of(start["at"]) or 0.0) else start  # which is a whole second
+    until = next(log.ends_of(start), start)["at"]
+    return own if int(heard_at) > (seconds_of(until) or 0.0) else start  # which is a whole second
 
 
 def describe_break(root: str, log: Log, client: str | None, start: Recorded | None) -> str | None:

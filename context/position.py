@@ -318,7 +318,8 @@ def _lines_about_step(
         return [*lines, Line("", "All steps of the workflow are done.")], ""
     following = steps[place]
     name = "" if (following["phase"], following["name"]) == at else f"{_name_step(following, at[0])}: "
-    if following["phase"] != at[0] and progress.phase_statuses(state).get(at[0] or "") != "completed":
+    is_over = point["mode"] == "retry" or progress.phase_statuses(state).get(at[0] or "") == "completed"
+    if following["phase"] != at[0] and not is_over:
         done = all([_is_reload(one) for one in steps if one["phase"] == at[0]])  # this text gives what they load
         why = "this text is all that it needs" if done else "no step of it is left"
         name = f"set phase {one_line(at[0], MAX_PLACE)} to completed, since {why}; then {name}"

@@ -26,10 +26,10 @@ from faber_ledger.context.body import find_rules_of_failure, named_in_hint
 from faber_ledger.context.position import render_position
 from faber_ledger.context.workflow import SHIPPED, artifacts_without_workflow
 from faber_ledger.files.text import escape
-from faber_ledger.ledger.clock import OutOfTime, check_time
+from faber_ledger.ledger.clock import OutOfTime, check_time, seconds_of
 from faber_ledger.ledger.disk import around
 from faber_ledger.ledger.errors import LedgerError, WorkflowNotFound
-from faber_ledger.runs.progress import phases_completed
+from faber_ledger.runs.progress import phase_state
 from faber_ledger.runs.settings import read_user_config
 from faber_ledger.runs.state_file import check_status
 
@@ -215,7 +215,8 @@ class Reload:
         parts = self.parts()
         keeper = None if has_summaries_in_git else run
         notes, summary = packet.read_remembered(self.root, log, client, source, keeper) if log else ([], None)
-        if summary is not None and summary["phase"] in phases_completed(self.state):
+        done_at = phase_state(self.state, summary["phase"]).get("completed_at") if summary is not None else None
+        if summary is not None and (seconds_of(done_at) or 0.0) > (seconds_of(summary["at"]) or 0.0):
             summary = None  # what came next in it is done
         is_begun = source == "compact"  # what the session before left is this conversation's now
         is_asked = log is not None and (elsewhere is not None or not is_begun)

@@ -5,8 +5,8 @@
 1. The run that the active file names, if it is at work, unless the checked-out branch is another run's at work and not
    its own. Of the two files the one that was written last holds.
 2. Else the newest run at work whose branch is checked out.
-3. For commands, before another branch's run that the file names, the newest finished run whose branch is checked out;
-   not in a conversation on the former.
+3. For commands, unless the file's run has no other branch or their conversation is on it, the newest finished run whose
+   branch is checked out.
 4. Else, at a start and for commands, the only run at work here whose files this user has committed last.
 5. Else the run that the active file names, although it is finished: it can be ended, sealed and shown.
 
@@ -83,7 +83,7 @@ def active_run(root: str, *, by_author: bool = True, is_start: bool = False) -> 
     is_at_home = named is not None and is_at_work and here.is_at_home(named)
     others = [] if is_at_home else here.runs_on_branch()
     is_asked = by_author and not (is_at_home or others or is_start)
-    if is_asked and (named is None or (here.branches_of(named) and not _is_clients(root, named))):
+    if is_asked and (named is None or not (here.may_be_home_of(named, None) or _is_clients(root, named))):
         others = here.runs_on_branch(is_over=True)
     if named is not None and is_at_work and not others:
         return ActiveRun(named, why, problem, is_named=True)
@@ -108,7 +108,7 @@ def _is_clients(root: str, run: Run) -> bool:
 
 def name_if_none_is(root: str, active: ActiveRun, run_id: str, warn: Callable[[str], None]) -> bool:
     """Name the active run in the active file, unless that names a run at work; return whether it was written."""
-    if active.is_named or active.named_too is not None:
+    if active.is_named or active.named_too is not None or active.status in progress.FINISHED:
         return False
     try:
         write_active_file(root, run_id)
@@ -161,7 +161,7 @@ class Here:
         self._root = root
         self._default: list[str | None] = []
         self._runs: list[Run] | None = None
-        self._on_branch: list[Run] | None = None
+        self._on_branch: dict[bool, list[Run]] = {}
         self._states: dict[str, dict[str, Any]] = {}
 
     def state_of(self, run: Run) -> dict[str, Any]:
@@ -218,11 +218,13 @@ class Here:
 
     def runs_on_branch(self, *, is_over: bool = False) -> list[Run]:
         """Return the runs at work, or those that are finished, whose branch is checked out, the newest first."""
-        if self._on_branch is None:
+        if is_over not in self._on_branch:
             is_nobodys = self.branch is None or self.branch == self.default
-            found = [run for run in ([] if is_nobodys else self.runs()) if self.owns_branch(run)]
-            self._on_branch = sorted(found, key=lambda run: (_started_at(self.state_of(run)), run.run_id), reverse=True)
-        return [run for run in self._on_branch if self.is_finished(run) == is_over]
+            runs = [] if is_nobodys else self.runs()
+            found = [run for run in runs if self.is_finished(run) == is_over and self.owns_branch(run)]
+            found.sort(key=lambda run: (_started_at(self.state_of(run)), run.run_id), reverse=True)
+            self._on_branch[is_over] = found
+        return self._on_branch[is_over]
 
     def _named_branches(self, run: Run) -> list[str]:
         """Return the branch that a run's state names, and those on which a command named the run."""

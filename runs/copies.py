@@ -12,6 +12,8 @@ from faber_ledger.runs.run import other_roots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from faber_ledger.runs.run import Run
 
 
@@ -109,10 +111,9 @@ def read_in_head(run: Run, path: str) -> bytes | None:
     return _ask_commit(run, ["cat-file", "blob"], path).answer_bytes()
 
 
-def status_in(run: Run, commit: str) -> object:
-    """Return a run's status by the state that a commit has; None if it has none, or one that cannot be read."""
-    content = _ask_commit(run, ["cat-file", "blob"], run.state_path, commit).answer_bytes()
-    return loads_object(content or b"").get("status")
+def state_in(run: Run, commit: str) -> dict[str, Any]:
+    """Return a run's state as a commit has it; empty if it has none, or one that cannot be read."""
+    return loads_object(_ask_commit(run, ["cat-file", "blob"], run.state_path, commit).answer_bytes() or b"{}")
 
 
 def _name_in_head(run: Run, path: str) -> str | None:

@@ -374,17 +374,9 @@ def may_be_behind(root: str) -> bool:
 
 
 def fetched_at(root: str, remote: str, branch: str) -> float:
-    """Return when a fetch moved a remote's branch, or took it away; 0 if a push from here did since, or none did."""
+    """Return when a fetch moved a remote's branch; 0 if a push from here did since, or the branch is not known."""
     tree, ref = work_tree_of(root), f"refs/remotes/{remote}/{branch}"
-    if tree is None:
-        return 0.0
-    if named_commit(tree, ref) is not None:
-        return _fetched_at(tree, ref)
-    had_upstream = os.fsencode(f'branch "{branch}"') in (read_git_file(os.path.join(tree.common, "config")) or b"")
-    try:
-        return os.stat(os.path.join(tree.own, "FETCH_HEAD")).st_mtime if had_upstream else 0.0
-    except OSError:
-        return 0.0
+    return _fetched_at(tree, ref) if tree is not None and named_commit(tree, ref) is not None else 0.0
 
 
 def _upstream_of(root: str) -> str | None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.encoding import without_surrogates
-from faber_ledger.runs.copies import is_in_head, is_newer_in, status_in
+from faber_ledger.runs.copies import is_in_head, is_newer_in, state_in
 from faber_ledger.runs.git import branch_of, default_branch, is_safe
 from faber_ledger.runs.git_query import GitQuery, time_limit
 from faber_ledger.runs.layouts import find_run
@@ -32,11 +33,11 @@ class Branch(NamedTuple):
 class Missing(NamedTuple):
     """What of a run git lacks: files that differ from the last commit, a push, and the branch with a newer version.
 
-    `of_faber` counts FABER's events and summaries that differ, which `seal` does not stage.
+    `of_faber` names the folders, or the file, of FABER's events and summaries that differ, which `seal` does not stage.
     """
 
     uncommitted: list[str]
-    of_faber: int
+    of_faber: list[str]
     is_untracked: bool
     is_unpushed: bool
     newer: Branch | None
@@ -98,8 +99,8 @@ class GitSurvey:
     def find_missing(self, run: Run) -> Missing | None:
         """Return what of a run's files git lacks; None if git ignores them or does not answer, or they are not here."""
         if run.is_kept:
-            newer = self.find_newer(find_run(run.root, run.run_id))
-            return Missing([], 0, False, False, newer) if newer is not None else None
+            newer = self._find_finished(find_run(run.root, run.run_id), self.pulled + self._default_branches())
+            return Missing([], [], False, False, newer) if newer is not None else None
         if not os.path.isfile(run.ledger_path):
             return None
         files = [run.shown(path) for path in (run.ledger_path, run.state_path)]
@@ -108,13 +109,17 @@ class GitSurvey:
         printed = self._ask("status", *options, "--", *files, *of_faber).answer_bytes()
         if printed is None:
             return None
-        changes = {os.path.basename(entry[3:]): entry[:2] for entry in os.fsdecode(printed).split("\0") if entry}
-        change = changes.get(os.path.basename(run.ledger_path))
+        changes = {entry[3:]: entry[:2] for entry in os.fsdecode(printed).split("\0") if entry}
+        names = {os.path.basename(path): change for path, change in changes.items()}
+        change = names.get(os.path.basename(run.ledger_path))
         if change is None and not is_in_head(run):
             return None
-        newer = self.find_newer(run) or self._find_finished(run)
-        own = sorted({*map(os.path.basename, files)} & changes.keys())
-        return Missing(own, len(changes) - len(own), change == "??", self._is_unpushed(files), newer)
+        newer = self.find_newer(run) or self._find_finished(
+            run, [one for one in self._default_branches() if one not in self.pulled]
+        )
+        own = sorted({*map(os.path.basename, files)} & names.keys())
+        others = [os.path.basename(path) for path in of_faber if any([f"/{path}" in f"/{one}" for one in changes])]
+        return Missing(own, others, change == "??", self._is_unpushed(files), newer)
 
     def _is_unpushed(self, files: list[str]) -> bool:
         """Return whether no remote-tracking branch has HEAD's last change of a run's files.
@@ -136,12 +141,18 @@ class GitSurvey:
         merged = self._default_branches() if self.is_gone else []
         return next((one for one in [*self.pulled, *merged] if is_newer_in(run, one.commit, self._deadline)), None)
 
-    def _find_finished(self, run: Run) -> Branch | None:
-        """Return the default branch, if a run is finished there and at work here: merged, and the upstream not gone."""
-        found = [one for one in self._default_branches() if one not in self.pulled]
-        if not found or status_in(run, "HEAD") in FINISHED:
-            return None
-        return next((one for one in found if status_in(run, one.commit) in FINISHED), None)
+    def _find_finished(self, run: Run, branches: list[Branch]) -> Branch | None:
+        """Return the branch that has a run finished, by a later state than HEAD's, which has it at work or lacks it.
+
+        So it is where the run was merged, and the upstream is not known to be gone.
+        """
+        here = state_in(run, "HEAD") if branches else {}
+        for one in branches if here.get("status") not in FINISHED else ():
+            there = state_in(run, one.commit)
+            is_later = (seconds_of(there.get("updated_at")) or 0.0) >= (seconds_of(here.get("updated_at")) or 0.0)
+            if there.get("status") in FINISHED and is_later:
+                return one
+        return None
 
     def _default_branches(self) -> list[Branch]:
         pattern = f"{REMOTE_BRANCHES}*/{default_branch(self.root)}"

@@ -117,11 +117,14 @@ class Sent(Note):
 def note_asked(run: Run) -> None:
     """Note that the remote was asked for a run just now."""
     with suppress(OSError):
-        os.utime(Sent(run).path)
+        os.utime(os.path.join(run.private_folder, SENT))
 
 
 def may_lack(run: Run, state: dict[str, Any]) -> bool:
-    """Return whether the remote may have more of a run: a fetch has moved its branch since it was asked for the run."""
+    """Return whether the remote may have more of a run: a fetch has moved the run's branch since it was asked for it.
+
+    When that was is when the note was written.
+    """
     sent = Sent(run)
     asked = changed_at(sent.path) if sent.commit and consent_of(run.root) is not None else None
     branch = text_of_value(branch_name(state)) or branch_of(run.root)

@@ -38,7 +38,10 @@ def project(run: str | None, rebuild: bool, restore: bool, as_json: bool) -> Non
     if rebuild and restore:
         raise click.UsageError("Give one of --rebuild and --restore.")
     chosen = run_to_project(run, needs_ledger=not restore)
+    had_backup = os.path.lexists(chosen.backup_path)
     result = _project_run(chosen, rebuild=rebuild, restore=restore)
+    if had_backup and not os.path.lexists(chosen.backup_path):
+        result["removed"] = os.path.basename(chosen.backup_path)
     show(result, _lines(chosen, result), as_json=as_json)
 
 
@@ -76,6 +79,7 @@ def _project_run(run: Run, *, rebuild: bool, restore: bool) -> dict[str, Any]:
 
 def _lines(run: Run, result: dict[str, Any]) -> list[str]:
     run_id, outcome = run.run_id, result["outcome"]
+    removed = [f"{run_id}: {result['removed']} removed, since the run is finished"] if "removed" in result else []
     if outcome == "made":
         return [
             f"{run_id}: state.json was missing and was created; the log does not know: {', '.join(result['unknown'])}",
@@ -83,11 +87,11 @@ def _lines(run: Run, result: dict[str, Any]) -> list[str]:
         ]
     if outcome == "not_published":
         hint = publishing_hint(run, TreeNote(run), state_file.read_state(run).value)
-        return [f"{run_id}: nothing is written, since {result['why']}; {hint}"]
+        return [*removed, f"{run_id}: nothing is written, since {result['why']}; {hint}"]
     words = {
         "written": "sessions and context_metadata written from the log",
         "unchanged": "state.json already shows what the log says",
         "restored": f"state.json restored from {result.get('backup')}, "
         + ("and the log projected onto it" if result.get("projected") else "as it is: there are no events to project"),
     }
-    return [f"{run_id}: {words[outcome]}"]
+    return [f"{run_id}: {words[outcome]}", *removed]

@@ -103,13 +103,13 @@ def _run(root: str, named: str | None, active: ActiveRun) -> Run:
 
 
 def _session_to_end(recording: Recording, caller: Caller, reason: Reason) -> str | None:
-    """Return this client's session, else one that lives here, or is open.
+    """Return the caller's session: a client's own, else the one that lives here, else the open one.
 
     Without one it is the client's that ended for a compaction which has not happened yet. A finished run records no
     start: there the compaction has happened if the client has sent anything since.
     """
     view = recording.view
-    live = live_start(recording.run, view.log, recording.blocks)
+    live = live_start(recording.run, view.log, recording.blocks) if caller["client"] is None else None
     own = sessions.session_of_client(view, caller["client"], caller["writer"])
     current = own or (live and sessions.session_of(live)) or newest_open(recording.blocks)
     if current is not None or reason == "compaction" or caller["client"] is None:

@@ -112,15 +112,17 @@ def status(run: str | None, as_json: bool) -> None:
         state, found = finished, found._replace(missing=0, agrees=True)
     data = _data(meant, state, found) | {"in_git": None, "is_set_up": is_set_up}
     lines = [*_status_lines(meant, state, found), *_not_in_file_lines(meant, state, found)]
+    if run is None and active.named_too is not None:
+        lines.append(f"The active file names {active.named_too}: `faber-ledger status {active.named_too}`")
     survey = GitSurvey(root)
     missing = survey.find_missing(meant)
     if meant.is_kept and missing is None and state.get("status") not in FINISHED:
         lines.append(not_in_tree(meant, branch_name(state) or found.branch))
     if missing is not None:
-        data["in_git"] = in_git_data(survey, missing)
+        data["in_git"] = in_git_data(survey, missing) if not meant.is_kept else None
         seal = "faber-ledger seal" if meant.run_id == active.run_id else f"faber-ledger seal {meant.run_id}"
         is_off = is_stopped or finished or (not meant.is_kept and _other_branch(meant, state, found))
-        folder = meant.shown(meant.own_directory)
+        folder = os.path.relpath(meant.own_directory)
         line = None if is_off else in_git_line(survey, missing, seal, folder)  # not on a wrong branch
         lines += [f"In git: {line}"] if line is not None else []
     if carries_refs(root):
@@ -316,7 +318,8 @@ def _sent(run: Run, state: dict[str, Any], found: Found) -> tuple[dict[str, Any]
     whole = f"{remote} has all of it" if sent.commit else NOT_AGREED if remote is None else "nothing to send yet"
     due = found.unsent or ("" if found.unknown else whole)
     if may_lack(run, state) and not found.unknown:
-        due = f"{sent.remote} may have more, since git has fetched its branch: `faber-ledger sync` fetches and sends"
+        how = "`faber-ledger sync` fetches and sends"
+        due = f"{sent.remote} may have more, since git has fetched the run's branch: {how}"
     parts = [f"last sent to {sent.remote} at {at}" if at else "", due]
     line = "; ".join(filter(None, parts))
     return {"remote": remote, "at": at, "unsent": found.unsent}, [f"Git ref: {line}"]

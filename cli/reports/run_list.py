@@ -182,7 +182,7 @@ def live_start(run: Run, log: Log, blocks: Blocks) -> Recorded | None:
         seen = client_here(run.root, start)
         if start is None or seen is None or seen.run_id not in (None, run.run_id) or is_alive(seen.pid) is False:
             continue
-        if not session["ended_at"] or log.starts_of(seen.client)[0] == start:
+        if not session["ended_at"] or (is_alive(seen.pid) and log.starts_of(seen.client)[0] == start):
             return start
     return None
 

@@ -96,7 +96,7 @@ def describe_session(run: Run, session_id: str) -> tuple[dict[str, Any], list[st
     """Describe a session: where and how long it ran, what it completed and loaded, and its events."""
     found = list(find_events(partial(read_log, run), EventQuery(session=session_id)))
     with read_log(run) as log:
-        sessions = summarize_sessions(fold(log.stream()), SessionFacts(found))
+        sessions = summarize_sessions(fold(log.stream()), SessionFacts(log.stream()))
         session = next((one for one in sessions if one["session_id"] == session_id), None)
     clients = sorted({recorded["client"] for recorded in found if recorded["client"]})
     writers = sorted({recorded["writer"] for recorded in found})

@@ -27,7 +27,7 @@ def in_git_line(survey: GitSurvey, missing: Missing, seal: str, folder: str) -> 
     """
     remotes, tree = survey.remotes, work_tree_of(survey.root)
     is_unpushed = bool(remotes) and missing.is_unpushed
-    names = [*missing.uncommitted, *([f"{missing.of_faber} of FABER's files"] if missing.of_faber else [])]
+    names = [*missing.uncommitted, *missing.of_faber]
     if not (names or is_unpushed or missing.newer) or (tree is not None and stopped_command(tree)):
         return None
     is_merged = missing.newer is not None and missing.newer not in survey.pulled
@@ -35,7 +35,8 @@ def in_git_line(survey: GitSurvey, missing: Missing, seal: str, folder: str) -> 
     if names:
         why = " (the run is untracked, and `git commit -a` leaves it out)" if missing.is_untracked else ""
         said.append(f"{join_names(names)} not committed{why}")
-        adding = [f"git add {quote_word(folder)}"] if missing.of_faber else []
+        of_faber = [quote_word(os.path.join(folder, name)) for name in missing.of_faber]
+        adding = [f"git add {' '.join(of_faber)}"] if of_faber else []
         steps += [*adding, *([seal] if missing.uncommitted else []), "git commit"]
     elif is_unpushed and not is_merged:
         said.append("committed, not pushed")

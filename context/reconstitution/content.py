@@ -28,7 +28,7 @@ from faber_ledger.ledger.event_types import is_foldable
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.projections.fold import fold, session_history
-from faber_ledger.projections.history import ABANDONED, SessionSummary, summarize_sessions
+from faber_ledger.projections.history import ABANDONED, SessionFacts, SessionSummary, summarize_sessions
 from faber_ledger.runs import progress
 from faber_ledger.runs.git import default_branch
 from faber_ledger.runs.log import read_log
@@ -387,7 +387,8 @@ def read_known(
         with read_log(run, warn) as log:
             blocks = fold(log.stream())
             own = [text_of(start["event"], "session_id") for start in log.starts_of(client)]  # not an earlier one
-            sessions = [one for one in summarize_sessions(blocks) if one["ended_at"] or one["session_id"] not in own]
+            every = summarize_sessions(blocks, SessionFacts(log.stream()))
+            sessions = [one for one in every if one["ended_at"] or one["session_id"] not in own]
             start = start_before(run.root, log, client)
             broken = describe_break(run.root, log, client, start)
             others = elsewhere.describe(log, start, client) if elsewhere else []

@@ -55,7 +55,7 @@ def test_nothing_is_said_if_all_is_in(clone: Clone) -> None:
     assert line_of(clone) is None
     assert data_of(clone) == {
         "uncommitted": [],
-        "uncommitted_of_faber": 0,
+        "uncommitted_of_faber": [],
         "is_tracked": True,
         "is_pushed": True,
         "to_pull": None,
@@ -68,8 +68,8 @@ def test_nothing_is_said_if_all_is_in(clone: Clone) -> None:
     ("records", "by_faber", "begin"),
     [
         (True, False, "ledger.db and state.json not committed: `faber-ledger seal && git commit"),
-        (True, True, f"ledger.db, state.json and 1 of FABER's files not committed: `git add {FOLDER} && faber-"),
-        (False, True, f"1 of FABER's files not committed: `git add {FOLDER} && git commit && git push`"),
+        (True, True, f"ledger.db, state.json and events not committed: `git add {FOLDER}/events && faber-"),
+        (False, True, f"events not committed: `git add {FOLDER}/events && git commit && git push`"),
     ],
 )
 def test_the_commands_of_the_line_bring_all_in(clone: Clone, records: bool, by_faber: bool, begin: str) -> None:

@@ -159,7 +159,7 @@ def test_commits_that_a_pull_brought_ask_for_a_sync(one: CarriedClone) -> None:
     one.sync()
     two.git("commit", "-q", "--allow-empty", "-m", "code")
     two.git("push", "-q", "origin", "HEAD")
-    by_status = "; origin may have more, since git has fetched its branch: `faber-ledger sync` fetches and sends\n"
+    by_status = "; origin may have more, since git has fetched the run's branch: `faber-ledger sync` fetches and"
     by_packet = (
         "This run may have gone on elsewhere, since git has fetched newer commits of its branch. Before you go on, run"
         " `faber-ledger sync`, then read its state.json again."

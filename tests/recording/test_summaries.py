@@ -32,8 +32,9 @@ def test_a_conversation_gets_the_summary_of_an_earlier_one(project: Project) -> 
 def test_a_summary_of_a_phase_that_is_completed_since_is_not_given(project: Project) -> None:
     packet(project, STARTUP, ME)
     compacted(project, ME, "Next: the tests.")
-    project.change_state(current_phase="evaluate", phases={"build": {"status": "completed"}})
-    assert HEAD not in packet(project, STARTUP, OTHER)
+    for at, is_given in (("2026-01-05T14:30:22Z", True), ("2099-01-01T00:00:00Z", False)):
+        project.change_state(current_phase="evaluate", phases={"build": {"status": "completed", "completed_at": at}})
+        assert (HEAD in packet(project, STARTUP, f"{is_given}")) == is_given
 
 
 def test_a_conversation_always_gets_the_same_summary_and_the_same_bytes(project: Project) -> None:

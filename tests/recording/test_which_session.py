@@ -86,6 +86,17 @@ def test_a_save_ends_the_session_that_lives_here_though_another_machine_gave_it_
     assert ("Session: none open" in project.said("status")) == is_alone
 
 
+def test_a_session_that_was_given_up_here_is_neither_open_nor_ended_by_another(project: Project) -> None:
+    """Whether its client lives is not known."""
+    project.deliver(STARTUP, client=OTHER, env={"CLAUDE_PID": None})
+    project.deliver(STARTUP, **me())
+    assert "✓ Session ended and saved" in project.faber("session-save", env=IN_CLIENT).stdout
+    assert "Session: none open" in project.said("status")
+    for env in (IN_CLIENT, {}):
+        assert "No current session to end" in project.faber("session-save", env=env).stdout
+    assert reasons(project) == ["abandoned", "manual"]
+
+
 # A run that is finished while its session is open
 
 

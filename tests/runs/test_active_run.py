@@ -54,6 +54,7 @@ finished, on main, and the next one is my own          | A         | main    | c
 no file, and the branch of a run                       |           | fa      | at work, on fa                 | at work, on fb             |                    | A       | A     |
 no file, the newest of a branch                        |           | fa      | at work, on fa, since 1        | at work, on fa, since 2    |                    | B       | B     |
 a branch of which only a finished run is               |           | fa      | completed, on fa               |                            |                    | A       | -     |
+two finished runs of a branch: the file says which     | A         | fa      | completed, on fa, since 1      | completed, on fa, since 2  |                    | A       | -     |
 a second machine, git ignores states                   |           | fa      | ledger alone, first on fa, unused |                         |                    | A       | A     |
 a second machine, the branch is only in the record     |           | fa      | at work, first on fa, unused   | at work, on fb, unused     |                    | A       | A     |
 started on main, recorded on a branch since            |           | fa      | at work, first on main, first on fa |                       |                    | A       | A     |
