@@ -75,13 +75,13 @@ class Replay:
         self.run = run
         self.session = session
         self.projector = fold.Projector(fold.empty())
-        self.agents, self.usage = SessionFacts(), Usage()
+        self.facts, self.usage = SessionFacts(), Usage()
 
     def events(self) -> Iterator[tuple[Recorded, list[Change]]]:
         """Yield each chosen event with the fields that it changed."""
         with progress(self.run, "replaying", has_place=not sys.stdout.isatty()) as advance:
             for recorded in track_progress(find_events(partial(read_log, self.run), EventQuery()), advance):
-                self.agents.note(recorded)
+                self.facts.note(recorded)
                 self.usage.note(recorded)
                 if self.session in (None, recorded["event"].get("session_id"), recorded["client"]):
                     yield recorded, apply_event(self.projector, recorded)
@@ -94,7 +94,7 @@ class Replay:
         if wanted is not None:
             found = find_events(partial(read_log, self.run), EventQuery(session=wanted, types=("session_started",)))
             clients = {recorded["event"].get("session_id") for recorded in found}
-        for session in summarize_sessions(self.projector.blocks, self.agents):
+        for session in summarize_sessions(self.projector.blocks, self.facts):
             if wanted is None or session["session_id"] == wanted or session["session_id"] in clients:
                 yield session
 
@@ -138,12 +138,12 @@ def _tokens_of(usage: Usage) -> dict[str, int]:
 
 def state_at(run: Run, moment: Moment) -> tuple[dict[str, Any], Iterable[str]]:
     """Return the state at a moment, as data and as lines for people."""
-    projector, agents, usage = fold.Projector(fold.empty()), SessionFacts(), Usage()
+    projector, facts, usage = fold.Projector(fold.empty()), SessionFacts(), Usage()
     count, last, phase, step = 0, None, None, None
     with read_log(run) as log, progress(run, "replaying") as advance:
         for recorded in filter(moment.has, track_progress(log.stream(), advance)):
             projector.apply(recorded)
-            agents.note(recorded)
+            facts.note(recorded)
             usage.note(recorded)
             count += 1
             if last is None or moment.seconds is None or recorded["at"] >= last["at"]:
@@ -169,14 +169,14 @@ def state_at(run: Run, moment: Moment) -> tuple[dict[str, Any], Iterable[str]]:
         "phase": phase,
         "step": step,
         "blocks": projector.blocks,
-        "sessions": _sessions_data(summarize_sessions(projector.blocks, agents), usage),
+        "sessions": _sessions_data(summarize_sessions(projector.blocks, facts), usage),
     }
     head = f"{time}: " if time is not None else ""
     if last is None:
         return data, [f"{head}before the first event: nothing had happened yet"]
     lines = [f"{head}after {plural(count, 'event')}, the last of them:", line_of(last), ""]
     lines.append(f"phase:    {phase or 'unknown'}{f', step {step}' if step else ''}")
-    sessions = [*session_table(summarize_sessions(projector.blocks, agents), _tokens_of(usage))]
+    sessions = [*session_table(summarize_sessions(projector.blocks, facts), _tokens_of(usage))]
     lines.append(f"session:  {session or 'none is open'}")
     return data, [*lines, *_context_lines(own.blocks), *(["", *sessions] if sessions else [])]
 

@@ -62,6 +62,15 @@ def clone(laptop: Project) -> Desk:
     return desktop
 
 
+def work_and_leave(desktop: Desk, work_id: str) -> None:
+    """Work on a run on its branch, and go back to main, which has not its files."""
+    desktop.git("switch", "--quiet", f"feature/{work_id}")
+    desktop.said("run", "resume", "--work-id", work_id)
+    desktop.said("note", "add", "resumed")
+    desktop.commit("resumed")
+    desktop.git("switch", "--quiet", "main")
+
+
 def start_here(project: Project) -> str:
     """Start a run as the branch's first one, and finish it."""
     run_id = project.start_run("9")
@@ -108,11 +117,7 @@ def test_no_server_is_named_where_none_was_joined(desktop: Desk) -> None:
 
 def test_a_run_that_this_clone_keeps_is_not_left_out(desktop: Desk) -> None:
     """`run list` shows it, and those of the branches."""
-    desktop.git("switch", "--quiet", "feature/2")
-    desktop.said("run", "resume", "--work-id", "2")
-    desktop.said("note", "add", "resumed")
-    desktop.commit("resumed")
-    desktop.git("switch", "--quiet", "main")
+    work_and_leave(desktop, "2")
     desktop.active_path.unlink()
     listed = desktop.said("run", "list")
     assert f"\n~ {desktop.runs['2']}  " in listed
@@ -124,11 +129,7 @@ def test_a_run_that_this_clone_keeps_is_not_left_out(desktop: Desk) -> None:
 
 def test_a_kept_run_is_not_projected_over_the_files_of_its_branch(desktop: Desk) -> None:
     """Git would refuse to switch to the branch."""
-    desktop.git("switch", "--quiet", "feature/2")
-    desktop.said("run", "resume", "--work-id", "2")
-    desktop.said("note", "add", "resumed")
-    desktop.commit("resumed")
-    desktop.git("switch", "--quiet", "main")
+    work_and_leave(desktop, "2")
     hint = "\n\nhint: they are on `feature/2` (`git switch feature/2`)\n"
     for options in ([], ["--rebuild"], ["--restore"]):
         assert desktop.said("project", desktop.runs["2"], *options, code=10).endswith(hint)
@@ -198,11 +199,7 @@ def test_a_project_in_a_folder_and_a_branch_without_a_commit(tmp_path: Path) -> 
 
 
 def test_a_kept_run_that_was_merged_elsewhere_is_pulled(laptop: Project, desktop: Desk) -> None:
-    desktop.git("switch", "--quiet", "feature/1")
-    desktop.said("run", "resume", "--work-id", "1")
-    desktop.said("note", "add", "resumed")
-    desktop.commit("resumed")
-    desktop.git("switch", "--quiet", "main")
+    work_and_leave(desktop, "1")
     assert f"work tree does not have the files of {desktop.runs['1']}: they are on `feature/1`" in desktop.said(
         "status"
     )
