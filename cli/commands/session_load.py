@@ -187,6 +187,8 @@ def _load(loading: Loading, budget: int, log: Callable[[str], None], form: Form)
     for line in report.step_lines(result) if form.has_steps else ():
         log_steps(line)
     packet, failure = loading.record(result, budget, log) if form.records else ("", None)
+    if form.records and failure is None:
+        log_steps("✓ Updated state metadata")
     _show(loading, result, packet, failure, form)
 
 

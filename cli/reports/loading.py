@@ -138,7 +138,6 @@ class Loading:
             if self.state["status"] in FINISHED:
                 save = f"`faber-ledger session-save --run-id {self.run.run_id}`"
                 log(f"ℹ The run is {self.state['status']}: {save} ends this session")
-        log("✓ Updated state metadata")
         return packet, None
 
     def _fit(self, result: Reload, log: Log | None, budget: int, elsewhere: Elsewhere) -> str:
