@@ -90,6 +90,9 @@ def lines(loading: Loading, result: Reload, *, is_look: bool, is_brief: bool, gi
     yield ""
     yield RULE
     yield from _head_lines(loading, result, is_look=is_look)
+    yield f"  Workflow: {loading.state['workflow_id']}"
+    yield f"  Run status: {loading.state['status']}"
+    yield f"  Current phase: {loading.state.get('current_phase') or 'unknown'}"
     yield ""
     yield f"Artifacts that would be loaded ({len(given)}):" if is_look else f"Artifacts loaded ({len(given)}):"
     yield from _given_lines(result, given, "•" if is_look else "✓", is_brief=is_brief)
@@ -104,7 +107,7 @@ def lines(loading: Loading, result: Reload, *, is_look: bool, is_brief: bool, gi
 
 
 def short_lines(loading: Loading, result: Reload, *, given_bytes: int) -> Iterator[str]:
-    """Yield a load's report for an agent, which has the contents: its head, and a line an artifact."""
+    """Yield a load's report for an agent, which has the contents and in them the rest of the head."""
     yield ""
     yield from _head_lines(loading, result, is_look=False)
     for loaded in _given(result):
@@ -125,9 +128,6 @@ def _head_lines(loading: Loading, result: Reload, *, is_look: bool) -> Iterator[
         yield f"✓ Context reloaded for run: {loading.run.run_id}"
     else:
         yield from _nothing_lines(loading, result)
-    yield f"  Workflow: {loading.state['workflow_id']}"
-    yield f"  Run status: {loading.state['status']}"
-    yield f"  Current phase: {loading.state.get('current_phase') or 'unknown'}"
 
 
 def _room_lines(result: Reload, given_bytes: int) -> list[str]:

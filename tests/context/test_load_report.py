@@ -42,9 +42,6 @@ def test_a_program_gets_a_line_an_artifact_instead_of_the_report(project: Projec
     assert contents is not None
     assert report.strip().splitlines() == [
         f"✓ Context reloaded for run: {project.run_id}",
-        "  Workflow: own",
-        "  Run status: in_progress",
-        "  Current phase: build",
         "  ✓ first",
         "  ✓ second (as an outline)",
         "  ✓ third",
@@ -158,7 +155,7 @@ def test_a_session_on_a_finished_run_is_named_with_its_end(project: Project) -> 
 LIMIT = 30_000  # characters: of a command with more the client shows the agent 2 KB
 
 
-@pytest.mark.parametrize("count", [14, 80, 150])
+@pytest.mark.parametrize("count", [14, 100, 150])
 def test_the_report_is_shortened_so_that_the_agent_gets_all_contents(project: Project, count: int) -> None:
     paths = [f"docs/architecture/decisions/{number:04}-some-decision-about-the-service.md" for number in range(count)]
     for path in paths:
