@@ -112,8 +112,6 @@ def status(run: str | None, as_json: bool) -> None:
         state, found = finished, found._replace(missing=0, agrees=True)
     data = _data(meant, state, found) | {"in_git": None, "is_set_up": is_set_up}
     lines = [*_status_lines(meant, state, found), *_not_in_file_lines(meant, state, found)]
-    if run is None and active.named_too is not None:
-        lines.append(f"The active file names {active.named_too}: `faber-ledger status {active.named_too}`")
     survey = GitSurvey(root)
     missing = survey.find_missing(meant)
     if meant.is_kept and missing is None and state.get("status") not in FINISHED:
@@ -280,9 +278,6 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
     yield f"Ledger: {events_shown(log.events)}{last}"
     if found.unknown:
         yield f"{sessions_unknown(found.unknown)}: `faber-ledger sync` fetches what was sent"
-    elif not (found.agrees or run.is_kept or found.missing):  # what publishes the events writes the state, too
-        by_hand = f"`faber-ledger project {run.run_id}` does now"
-        yield f"state.json does not show the whole ledger yet: the next session writes it, and {by_hand}"
 
 
 def _other_branch(run: Run, state: dict[str, Any], found: Found) -> str:
