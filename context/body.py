@@ -9,7 +9,15 @@ from __future__ import annotations
 
 from faber_ledger.files.text import clip, defuse, defuse_tags, one_line, units
 from faber_ledger.ledger.encoding import encoder
-from faber_ledger.runs.progress import current_phase, current_step, phase_state, phase_states, phase_statuses, value_at
+from faber_ledger.runs.progress import (
+    current_phase,
+    current_step,
+    is_settled,
+    phase_state,
+    phase_states,
+    phase_statuses,
+    value_at,
+)
 from faber_ledger.runs.run import is_name
 
 TYPE_CHECKING = False
@@ -327,13 +335,17 @@ def compact_state(
         and name not in TIMES
         and not (name in OF_POSITION and _is_said(name, value, said))
     }
+    errors = members.pop("errors", None)
+    left = [one for one in errors if not is_settled(state, one)] if isinstance(errors, list) else errors
+    members |= {"errors": left} if left else {}
     current = phase_state(state, phase)
-    how = WHOLE
+    how = WHOLE if left == errors else WITHOUT_PHASES
     if "phases" in members and (current or others):
         shown = {name: others.get(name, current) for name in [*statuses, *([phase] if current and phase else [])]}
         entries = state["phases"].values() if isinstance(state["phases"], dict) else state["phases"]
         is_all = all(["error" not in others[name] and _has_only_status(states[name]) for name in others])
-        how = WHOLE if is_all and sum([entry not in ({}, None) for entry in entries]) == len(shown) else WITHOUT_PHASES
+        is_all &= sum([entry not in ({}, None) for entry in entries]) == len(shown)
+        how = how if is_all else WITHOUT_PHASES
         members["phases"] = shown
     limits = [(1 << 60, 1 << 60), *LEVELS] if not is_long else LEVELS
     text = ""

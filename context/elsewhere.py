@@ -119,8 +119,8 @@ def _describe_newer_ref(run: Run, state: dict[str, Any]) -> tuple[str | None, bo
         how = f"before you go on, run `{command_to_pull(run.root)}`, or ask for the push that brings it"
         return f"This run went on elsewhere: {what}: {how}.", True
     if may_lack(run, state):
-        how = "Before you go on, run `faber-ledger sync`, then read its state.json again."
-        return f"This run may have gone on elsewhere, since git has fetched newer commits of its branch. {how}", False
+        how = "before you go on, run `faber-ledger sync`, then read its state.json again."
+        return f"A pull brings no ledgers, and git has fetched newer commits of this run's branch: {how}", False
     return None, False
 
 

@@ -8,7 +8,8 @@ from faber_ledger.context.workflow import SHIPPED, steps_in_order
 from faber_ledger.files.text import clip, defuse, one_line, quoted, share_room, units
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.runs import progress
-from faber_ledger.runs.git import branch_of, default_ref, is_safe, work_tree_of
+from faber_ledger.runs.clone import read_used_runs
+from faber_ledger.runs.git import branch_of, default_branch, is_safe, work_tree_of
 from faber_ledger.runs.progress import count_errors, place_of, text_of_value, texts_in
 
 TYPE_CHECKING = False
@@ -46,6 +47,7 @@ BELOW = "… (the rest: below)"
 MIDDLE = ") … "
 WHAT_WAS_ASKED = "This is how the run stands now."
 WHAT_IS_OVER = "What faber-ledger has of this run, which is over."
+REQUEST = "feedback_request"
 APPROVAL = "Pending approval (do not go on before it is given): "
 REJECTED = "Approval rejected (do not go on: ask the user): "
 NEEDS_APPROVAL = "begins only after somebody has approved it, and "
@@ -254,18 +256,19 @@ def say_what_stops(run: Run, state: dict[str, Any], notes: Sequence[Mapping[str,
     """Return what must be settled before work goes on, by state and notes, and the last error of a step that failed."""
     point = progress.resume_point(state)
     lines = _lines_that_stop(run, state, point, [], None, notes)
-    if point and point["mode"] == "retry":
+    if point and (point["mode"] == "retry" or (lines and not isinstance(state.get(REQUEST), dict))):
         lines += _lines_about_trouble(run, state)[1:2]
     return [f"{line.label}{one_line(line.text, line.most)}{line.after}" for line in lines if line.text]
 
 
 def _lines_about_feedback(state: dict[str, Any], where: str) -> list[Line]:
-    request = state.get("feedback_request")
+    request = state.get(REQUEST)
     asked = request if isinstance(request, dict) else {}
     named = [one_line(text, MAX_KIND) for name in ("request_id", "type") if (text := text_of_value(asked.get(name)))]
     label = f"Question to the user ({', '.join(named)}): " if named else "Question to the user: "
-    prompt = text_of_value(asked.get("prompt")) or f"feedback_request in {where} names none"
-    mark = f"… (the rest: feedback_request in {where})"
+    others = {name: one for name, one in asked.items() if name not in ("request_id", "type", *progress.ANSWERS)}
+    prompt = text_of_value(asked.get("prompt")) or texts_in(others) or f"not written down: {where} has no {REQUEST}"
+    mark = f"… (the rest: {REQUEST} in {where})"
     options = asked.get("options")
     answers = [text for one in options if (text := text_of_value(one))] if isinstance(options, list) else []
     answer = progress.answer_of(state)
@@ -321,10 +324,10 @@ def _lines_about_step(
     is_over = point["mode"] == "retry" or progress.phase_statuses(state).get(at[0] or "") == "completed"
     if following["phase"] != at[0] and not is_over:
         done = all([_is_reload(one) for one in steps if one["phase"] == at[0]])  # this text gives what they load
-        why = "this text is all that it needs" if done else "no step of it is left"
-        name = f"set phase {one_line(at[0], MAX_PLACE)} to completed, since {why}; then {name}"
+        why = "its only step, to load this context, is done" if done else "no step of it is left"
+        name = f"set phase {one_line(at[0], MAX_PLACE)} to completed ({why}); then {name}"
     does = _fill(following["does"], state)
-    where = f" ({_place_of_workflow(following['path'])})"
+    where = _words_about_specification(state, steps, place) + _place_of_workflow(following["path"])
     if not does:  # of a phase without steps
         does = name.removesuffix(": ") or f"the work of phase {one_line(at[0], MAX_PLACE)}"
         name, does = "", f"{does}; the workflow has no steps for it"
@@ -335,8 +338,17 @@ def _lines_about_step(
 
 def _place_of_workflow(path: str) -> str:
     """Return where a workflow stands; one that came with this program is nothing to read or to change."""
-    folder, name = os.path.split(path)
-    return f"faber-ledger's own {name}" if folder == SHIPPED else one_line(path, MAX_PLACE)
+    return "" if os.path.dirname(path) == SHIPPED else f" ({one_line(path, MAX_PLACE)})"
+
+
+def _words_about_specification(state: dict[str, Any], steps: list[WorkflowStep], place: int) -> str:
+    """Return what is left of the architect phase's last step, once the state names the specification."""
+    spec = text_of_value(progress.value_at(state, "artifacts.spec_path")).replace("{project_root}/", "")
+    is_last = steps[place]["phase"] == progress.current_phase(state) == "architect" and (
+        place + 1 == len(steps) or steps[place + 1]["phase"] != "architect"
+    )
+    done = f"once {one_line(spec, MAX_PLACE)} is complete, set the phase to completed instead"
+    return f" ({done})" if spec and is_last else ""
 
 
 def _find_place(
@@ -399,16 +411,11 @@ def _words_after(state: dict[str, Any], steps: list[WorkflowStep], place: int) -
 def _line_about_place(run: Run, state: dict[str, Any], by_log: str | None) -> tuple[Line, bool]:
     """Return the run's branch, and whether another one is checked out here."""
     named, here = text_of_value(progress.branch_name(state)) or by_log or "", branch_of(run.root)
-    if not named:
-        why = "; the state names none" if "status" in state else "; which one the run has is not known"
-        if isinstance(tree := state.get("worktree"), dict) and here == tree.get("branch"):
-            why = ""
-        return Line("Branch: ", here or "", f" (checked out here{why})"), False
-    if state.get("status") in progress.FINISHED:
-        return Line("Branch: ", named), False
     tree = work_tree_of(run.root)
-    if tree is None or named == here:
-        return Line("Branch: ", named, " (checked out here)" if tree is not None else ""), False
+    if not named and "status" not in state:
+        return Line("Branch: ", here or "", " (checked out here; which one the run has is not known)"), False
+    if tree is None or named in ("", here) or state.get("status") in progress.FINISHED:
+        return Line("Branch: ", named or here or ""), False
     from faber_ledger.context.branch import describe_way_to, is_late  # most starts are on the run's branch
 
     there = f"{quoted(here)} is checked out here" if here else "it is not checked out here"
@@ -417,12 +424,14 @@ def _line_about_place(run: Run, state: dict[str, Any], by_log: str | None) -> tu
 
 
 def branch_by_log(run: Run, state: dict[str, Any], log: Log) -> str | None:
-    """Return a run's first branch by its log, if the state names none, and its files or its branch are not here."""
-    here = branch_of(run.root)
-    is_default = here is not None and f"{default_ref(run.root)}".endswith(f"/{here}")
-    if progress.branch_name(state) or not (run.is_kept or is_default):
+    """Return a run's branch by this clone's notes, else by its log, if the state names none (DECISIONS 2)."""
+    here, default = branch_of(run.root), default_branch(run.root)
+    if here is None or progress.branch_name(state):
         return None
-    return log.first_branch(besides=here)
+    own = [one for one in read_used_runs(run.root).branches.get(run.run_id, []) if one != default]
+    if own:
+        return here if here in own else own[-1]
+    return log.first_branch(besides=here if run.is_kept else default)
 
 
 def _lines_about_trouble(run: Run, state: dict[str, Any]) -> list[Line]:

@@ -29,7 +29,7 @@ from faber_ledger.files.text import escape
 from faber_ledger.ledger.clock import OutOfTime, check_time, seconds_of
 from faber_ledger.ledger.disk import around
 from faber_ledger.ledger.errors import LedgerError, WorkflowNotFound
-from faber_ledger.runs.progress import phase_state
+from faber_ledger.runs.progress import current_phase, phase_state
 from faber_ledger.runs.settings import read_user_config
 from faber_ledger.runs.state_file import check_status
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from faber_ledger.context.artifact import Content, Loaded, Surroundings
     from faber_ledger.context.body import Given, Part
     from faber_ledger.context.elsewhere import Elsewhere
+    from faber_ledger.context.notes import Remembered
     from faber_ledger.context.selection import Held
     from faber_ledger.context.workflow import Artifact, Workflow
     from faber_ledger.ledger.events import Draft, Environment, Recorded
@@ -215,8 +216,7 @@ class Reload:
         parts = self.parts()
         keeper = None if has_summaries_in_git else run
         notes, summary = packet.read_remembered(self.root, log, client, source, keeper) if log else ([], None)
-        done_at = phase_state(self.state, summary["phase"]).get("completed_at") if summary is not None else None
-        if summary is not None and (seconds_of(done_at) or 0.0) > (seconds_of(summary["at"]) or 0.0):
+        if summary is not None and _is_over(self.state, summary):
             summary = None  # what came next in it is done
         is_begun = source == "compact"  # what the session before left is this conversation's now
         is_asked = log is not None and (elsewhere is not None or not is_begun)
@@ -309,6 +309,14 @@ class Reload:
         listed = artifact["reload_triggers"] or self.triggers
         matching = [trigger for trigger in self.triggers if selection.full_trigger(trigger, self.state) in listed]
         return selection.recorded_trigger((matching or self.triggers)[0])
+
+
+def _is_over(state: dict[str, Any], summary: Remembered) -> bool:
+    """Return whether the phase in which a summary was made was completed after it."""
+    of_phase = phase_state(state, summary["phase"])
+    if done_at := seconds_of(of_phase.get("completed_at")):
+        return done_at > (seconds_of(summary["at"]) or 0.0)
+    return of_phase.get("status") == "completed" and current_phase(state) != summary["phase"]
 
 
 def _is_file(loaded: Loaded) -> bool:

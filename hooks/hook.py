@@ -306,15 +306,16 @@ class Start(Hook):
 
     def _record_start(self, gathered: Reload, problems: list[str], arrival: Arrival) -> str | None:
         """Record the start with its loads, and return the packet; None if another hook has recorded it."""
+        from faber_ledger.context.position import branch_by_log  # no other hook loads it
+
         packet: str | None = None
         try:
             with self._recording() as recording:
                 log = recording.view.log
                 recording.say_notices()
                 if carries_refs(self.run.root) or agreed_carry[self.run.root]:
-                    self._look_at_sending(gathered.state, log)
-                if self.run.is_kept and (checkout := arrival["checkout"]) is not None and checkout["branch"]:
-                    self._own_branch = log.first_branch(besides=checkout["branch"])
+                    self._look_at_sending(log)
+                self._own_branch = branch_by_log(self.run, gathered.state, log)
                 packet, loads = self._pack(gathered, problems, arrival, log)
                 is_repeated = self._record(recording, arrival, loads).is_repeated
         except (Exception, OutOfTime) as error:  # noqa: BLE001 -- the agent gets its context all the same
@@ -335,16 +336,14 @@ class Start(Hook):
                 name_if_none_is(root, active, run_id, self.warn)
         return packet
 
-    def _look_at_sending(self, state: dict[str, Any], log: Log) -> None:
+    def _look_at_sending(self, log: Log) -> None:
         from faber_ledger.runs.carry import describe_unsynced
 
         self._unsent = describe_unsynced(self.run.root)
         if carries_refs(self.run.root):
-            from faber_ledger.context.position import branch_by_log
             from faber_ledger.runs.sent import describe_unsent
 
             self._unsent = describe_unsent(self.run, log, is_start=True) or self._unsent
-            self._own_branch = branch_by_log(self.run, state, log)
 
     def _line(self, state: dict[str, Any], *, is_broken: bool = False) -> str:
         """Return the line, of at most 120 characters for ids of up to 60; the state may be a backup's."""
@@ -374,7 +373,7 @@ class Start(Hook):
             "files not here": run.is_kept,
             "newer elsewhere": self._elsewhere is not None and self._elsewhere.is_newer_there,
             "bad active file": self._active is not None and self._active.problem,
-            "question waits": status == "awaiting_feedback" and not progress.answer_of(state),
+            "waits for you": status == "awaiting_feedback" and not progress.answer_of(state),
             "approval refused": pending and progress.is_rejected(pending[-1]),
             "approval waits": pending,
             "failed too often": failures >= progress.MOST_FAILURES,
@@ -386,9 +385,9 @@ class Start(Hook):
             f"{len(warnings)} warning{'s' if len(warnings) > 1 else ''}": warnings,
         }
         wrong = next((wrong for wrong, is_so in found.items() if is_so), "")
-        end = f"; {wrong}: faber-ledger status" if wrong else ""
+        end = f"; {wrong} (faber-ledger status)" if wrong else ""
         about = f"run {one_line(run.run_id, 80)}"
-        phase, room = progress.current_phase(state), max(LONGEST_LINE - len(f"{about}, phase {end}"), 9)
+        phase, room = progress.current_phase(state), max(LONGEST_LINE - len(f"{about}, phase {end}"), 8)
         line = f"{about}{f', phase {one_line(phase, room)}' if phase else ''}{end}"
         return f"{NAME}{line}" if len(NAME) + len(line) <= LONGEST_LINE else line
 

@@ -135,12 +135,12 @@ def newest_errors(state: dict[str, Any]) -> list[tuple[str, str]]:
     own = error_message(of_step.get("error") or of_phase.get("error") or result)
     other = error_message(newest) or error_message(state.get("last_error") or state.get("error"))
     found = [(":".join([part for part in (phase, step) if part]), own)] if own else []
-    if other and other != own and not _is_done(state, newest):
+    if other and other != own and not is_settled(state, newest):
         found.append((place_of_error(newest), other))
     return found
 
 
-def _is_done(state: dict[str, Any], error: object) -> bool:
+def is_settled(state: dict[str, Any], error: object) -> bool:
     """Return whether the step of one of a state's `errors`, or its phase, is done, and nothing is to be tried again."""
     phase, step = text_of(error, "phase"), text_of(error, "step") or text_of(error, "step_id")
     point = resume_point(state)
@@ -380,7 +380,8 @@ def what_to_keep(run_id: str, state: dict[str, Any], path: str) -> str:
     artifacts = state.get("artifacts")
     known = artifacts if isinstance(artifacts, dict) else {}
     position = ":".join([part for part in (current_phase(state), current_step(state)) if part])
-    ids = [("FABER run", run_id), ("work item", state.get("work_id")), ("phase and step", position)]
+    where = "phase and step" if current_step(state) else "phase"
+    ids = [("FABER run", run_id), ("work item", state.get("work_id")), (where, position)]
     paths = [
         ("state", path),
         ("specification", str(known.get("spec_path") or "").replace("{project_root}/", "")),

@@ -294,7 +294,7 @@ def test_a_new_clone_says_why_it_has_no_ledger(team: Team) -> None:
     carol = team.member("carol")
     done = carol.call("faber-ledger", "log")
     assert (done.returncode, "ledger.db" in done.stderr, ".git/" in done.stderr) == (20, True, False), done.stderr
-    assert "; 1 warning: faber-ledger status" in packet_of(carol, "carol-1")
+    assert "; 1 warning (faber-ledger status)" in packet_of(carol, "carol-1")
     assert "is not a sound ledger" in carol.call("faber-ledger", "status").stdout
     assert_sound(carol)
 

@@ -61,7 +61,7 @@ def test_the_projects_file_alone_makes_nobody_send_or_fetch(laptop: Project) -> 
     laptop.write(".fractary/faber/ledger.json", json.dumps({**settings(laptop), "carry": "refs"}))
     start = laptop.deliver(START)
     laptop.deliver(END)
-    assert "; not sent: faber-ledger status" in (start.message or "")
+    assert "; not sent (faber-ledger status)" in (start.message or "")
     said = "nothing of this run leaves this clone: `faber-ledger init --carry refs` sends it"
     assert said in laptop.faber("status").stdout
     done = laptop.faber("sync")

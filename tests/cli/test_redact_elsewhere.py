@@ -83,7 +83,7 @@ def test_the_next_start_counts_redactions_from_elsewhere_and_names_who(pair: Pai
     redact_at_bobs(pair)
     writer = pair.bob.events[-1]["writer"]
     assert SAID not in pair.ann.faber("log").stdout  # a command that only reads has taken it
-    assert start_line(pair.ann).endswith("; redacted events: faber-ledger status")
+    assert start_line(pair.ann).endswith("; redacted events (faber-ledger status)")
     assert "1 event was redacted elsewhere" in (line := pair.ann.faber("status").stdout)
     assert (
         f"until 30 days from now `faber-ledger redact --undo {pair.note} --run-id {pair.ann.run_id}` restores it"

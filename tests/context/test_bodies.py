@@ -252,6 +252,13 @@ def test_the_state_is_compact_json_without_what_stands_above(project: Project) -
     assert loaded["given"] == "inline"
 
 
+def test_the_errors_of_a_phase_that_is_completed_are_over(project: Project) -> None:
+    errors = [{"phase": "build", "message": "red"}, {"phase": "evaluate", "message": "slow"}]
+    project.change_state(errors=errors, current_phase="evaluate", phases={"build": {"status": "completed"}})
+    text = packet(project)
+    assert '"errors":[{"phase":"evaluate","message":"slow"}]' in text
+
+
 def test_finished_steps_are_counted_and_the_state_is_an_outline(project: Project) -> None:
     frame = {"phase_name": "frame", "status": "completed", "steps": [{"id": "a"}, {"id": "b"}]}
     project.change_state(phases=[frame, {"phase_name": "build", "status": "in_progress"}])

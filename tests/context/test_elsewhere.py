@@ -88,7 +88,7 @@ def test_the_first_session_on_another_machine_is_named(laptop: Clone, desktop: C
     laptop.git("fetch", "-q")
     done = laptop.deliver("session-start", "back", hook_event_name="SessionStart", source="startup")
     assert sentence_of(json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]) == NEWER.format("git pull")
-    assert json.loads(done.stdout)["systemMessage"].endswith("; newer elsewhere: faber-ledger status")
+    assert json.loads(done.stdout)["systemMessage"].endswith("; newer elsewhere (faber-ledger status)")
 
 
 def work_on_a_branch(laptop: Clone, desktop: Clone) -> None:

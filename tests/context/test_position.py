@@ -92,7 +92,7 @@ Step: implement
 What to do: {PROMPT} ({FOLDER}/default.json)
 After it: step core-commit-and-push-build (Ensure all build changes are committed and pushed:\
  /fractary-repo:commit-push), then phase evaluate
-Branch: main (checked out here)"""
+Branch: main"""
     )
 
 
@@ -142,7 +142,7 @@ def test_the_short_facts_of_the_position_are_not_in_the_state_again(project: Pro
                 "current_step": "generate-spec",
                 "phases": {"architect": {"steps": ALL_DONE}},
             },
-            "Step: generate-spec\nWhat to do: set phase architect to completed, since no step of it is left; then"
+            "Step: generate-spec\nWhat to do: set phase architect to completed (no step of it is left); then"
             f" {IMPLEMENT}",
         ),
         (
@@ -365,10 +365,12 @@ def test_a_pending_question_is_asked_before_the_run_goes_on(project: Project) ->
     assert "Status: awaiting_feedback (the question below is answered)\n" in said
     assert "Approve the design?\nThe user's answer: yes\nPhase: build\n" in said
     assert json.loads(project.said("run", "list", "--json"))["data"][0]["waits_for"] is None
+    project.change_state(feedback_request={"question": "Which cache?", "step": "implement"})
+    assert "\nQuestion to the user: question: Which cache?; step: implement\n" in position_in(project)
     project.change_state(feedback_request=None)
-    assert "Phase: build\nStep: implement\nWhat to do then: Implement" in position_in(
-        project
-    )  # no other point to go on at
+    said = position_in(project)
+    assert f"\nQuestion to the user: not written down: {STATE} has no feedback_request\n" in said
+    assert "Phase: build\nStep: implement\nWhat to do then: Implement" in said  # no other point to go on at
 
 
 @pytest.mark.parametrize(
@@ -379,15 +381,37 @@ def test_a_pending_question_is_asked_before_the_run_goes_on(project: Project) ->
             ", but `main` is checked out here: run `git switch feature/258` before you change anything for this run",
         ),
         ("a b;c", ", but `main` is checked out here"),
-        ("main", " (checked out here)"),
+        ("main", "\n"),
     ],
 )
 def test_the_branch_is_compared_with_what_is_checked_out(project: Project, named: str, said: str) -> None:
     project.git("branch", "-M", "main")
     project.git("branch", "feature/258")
-    assert f"\nBranch: {named}{said}" in position_in(project, artifacts={"branch": named})
+    assert f"\nBranch: {named}{said}" in position_in(project, artifacts={"branch": named}) + "\n"
     project.git("checkout", "-q", "--detach")
     assert f"\nBranch: {named}, but it is not checked out here" in position_in(project)
+
+
+def test_a_runs_own_branch_is_named_on_one_that_was_made_from_it(tmp_path: Path) -> None:
+    """The state names none, but `run start` was called there: another branch is not the run's."""
+    project = Project.made(tmp_path / "project")
+    project.git("switch", "--quiet", "--create", "feature/7")
+    project.said("run", "start", "--yes", "--work-id", "7")
+    project.deliver("SessionStart.startup.print", client="first")
+    project.git("switch", "--quiet", "--create", "hotfix/8")
+    start = project.deliver("SessionStart.startup.print", client="second")
+    assert "\nBranch: feature/7, but `hotfix/8` is checked out here: run `git switch feature/7`" in (start.packet or "")
+    assert "; not its branch (" in (start.message or "")
+    assert "\nBranch: feature/7, but hotfix/8 is checked out here\n" in project.said("status")
+
+
+def test_a_specification_that_is_written_is_not_asked_for_again(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")  # which has no workflow of its own
+    phases = {name: {"status": "pending"} for name in ("frame", "architect", "build")}
+    step = "What to do: step generate-spec: Generate Specification: /fractary-spec:create --work-id 258"
+    assert f"{step}\n" in position_in(project, current_phase="architect", phases=phases, current_step=None)
+    done = " (once specs/A.md is complete, set the phase to completed instead)"
+    assert f"{step}{done}\n" in position_in(project, artifacts={"spec_path": "specs/A.md"})
 
 
 def test_the_logs_branch_counts_where_the_state_names_none(project: Project) -> None:

@@ -104,7 +104,7 @@ def test_a_log_that_cannot_be_read_comes_back_without_a_command(tmp_path: Path) 
     done = project.faber("verify")
     assert (done.returncode, project.recorded) == (0, before)
     packet = project.deliver(START, client="two", pid="2")
-    assert "; 1 warning: faber-ledger status" in (packet.message or "")
+    assert "; 1 warning (faber-ledger status)" in (packet.message or "")
     assert f"the log of {RUN} could not be read" in project.faber("status").stdout
     assert project.events[: len(before)] == before
     project.assert_projected()

@@ -11,7 +11,7 @@ from support.project import RUN, Project
 STARTUP, RESUME = "SessionStart.startup.print", "SessionStart.resume.print"
 PRE, END = "PreCompact.auto.print", "SessionEnd.other.print"
 LINE = f"faber-ledger: run {RUN}, phase build"
-SAID = "; not set up: faber-ledger status"
+SAID = "; not set up (faber-ledger status)"
 WITHOUT_RUN = "this clone was never set up, and git will not merge its files: run `faber-ledger init --git-only`"
 
 
@@ -48,7 +48,7 @@ def test_the_first_start_tells_the_user_and_no_other(project: Project, change: A
     if change is not None:
         change(project)
     answer = project.deliver(STARTUP)
-    said = {None: f"{LINE}{SAID}", shown: f"{LINE}; branch not here: faber-ledger status"}
+    said = {None: f"{LINE}{SAID}", shown: f"{LINE}; branch not here (faber-ledger status)"}
     assert answer.message == said.get(change, f"faber-ledger: {WITHOUT_RUN}")
     assert len(answer.message or "") <= 120
     assert "not set up" not in (answer.packet or "")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 STARTUP = "SessionStart.startup.interactive"
 LINE = f"faber-ledger: run {RUN}, phase build"
-STATUS = ": faber-ledger status"
+STATUS = " (faber-ledger status)"
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_the_most_urgent_thing_is_said_alone(project: Project) -> None:
     [
         (
             {"status": "awaiting_feedback", "feedback_request": {"prompt": "Which cache?"}},
-            "question waits",
+            "waits for you",
             "Question to the user: Which cache?",
         ),
         (

@@ -261,7 +261,7 @@ def test_an_exchange_that_fails_is_said_once_a_start(newcomer: Newcomer, team: T
     why = "no password supplied" if way == "no password" else "not the one that this clone has joined"
     assert why in clone.said("status")
     assert "of-ben" not in arrived(team)
-    assert "; not sent: faber-ledger status" in (clone.deliver(START, client="next", env=QUIET).message or "")
+    assert "; not sent (faber-ledger status)" in (clone.deliver(START, client="next", env=QUIET).message or "")
     newcomer.passwords.write_bytes(known)
     if way == "no password":
         clone.said("sync", "--all")

@@ -35,6 +35,9 @@ def test_a_summary_of_a_phase_that_is_completed_since_is_not_given(project: Proj
     for at, is_given in (("2026-01-05T14:30:22Z", True), ("2099-01-01T00:00:00Z", False)):
         project.change_state(current_phase="evaluate", phases={"build": {"status": "completed", "completed_at": at}})
         assert (HEAD in packet(project, STARTUP, f"{is_given}")) == is_given
+    for phase, is_given in (("build", True), ("evaluate", False)):  # the work is in the next one
+        project.change_state(current_phase=phase, phases={"build": {"status": "completed"}})
+        assert (HEAD in packet(project, STARTUP, phase)) == is_given
 
 
 def test_a_conversation_always_gets_the_same_summary_and_the_same_bytes(project: Project) -> None:

@@ -103,7 +103,7 @@ def test_the_rule(case: dict[str, str], tmp_path: Path) -> None:
             said = project.faber("doctor").stdout
         assert case["message"] in said
     elif case["message"]:
-        assert "; bad active file: faber-ledger status" in (answer.message or "")
+        assert "; bad active file (faber-ledger status)" in (answer.message or "")
         status = project.faber("status")
         assert case["message"] in status.stdout + status.stderr
     else:

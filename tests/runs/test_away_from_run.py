@@ -122,7 +122,7 @@ def test_a_session_is_recorded_while_its_run_is_away(tmp_path: Path, name: str) 
     assert "does not have the files of" in packet.partition("\nPhase: ")[0]
     assert packet.endswith("\n===== end of the FABER context\n")
     why = "not its branch" if name == "checkout of main" else "files not here"
-    assert printed["systemMessage"].endswith(f"; {why}: faber-ledger status")
+    assert printed["systemMessage"].endswith(f"; {why} (faber-ledger status)")
     assert "does not have the files of" in project.faber("status", RUN).stdout
     assert project.faber("note", "add", "while it was away", "--run-id", RUN).returncode == 0
     project.deliver(END, client="one", pid="1")
