@@ -6,10 +6,10 @@ import os
 
 from faber_ledger.files.text import quote_word, quoted
 from faber_ledger.runs.copies import runs_in_other_work_trees
-from faber_ledger.runs.git import branch_of, default_branch, has_remotes, is_safe
+from faber_ledger.runs.git import branch_of, default_branch, has_remotes, is_safe, work_tree_of
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.layouts import places_of
-from faber_ledger.runs.progress import branch_name, current_phase, value_at
+from faber_ledger.runs.progress import FINISHED, branch_name, current_phase, value_at
 from faber_ledger.runs.publish import carries_refs, stopped_command
 
 TYPE_CHECKING = False
@@ -23,7 +23,19 @@ MAY_BE_AT_REMOTE = "no run of this branch is here: `faber-ledger run list --remo
 NEVER = ("..", "//", "/.", "./", ".lock/")  # in a branch's name with a slash after it
 
 
-def describe_way_to(root: str, tree: WorkTree, branch: str, *, is_late: bool = False) -> str:
+def describe_other_branch(run: Run, state: dict[str, Any], branch: object) -> str:
+    """Return what is checked out here instead of a run's branch, and how to get to that, as it follows its name.
+
+    Empty if that is right or not known, and for a finished run, whose branch may be gone.
+    """
+    here, tree = branch_of(run.root), work_tree_of(run.root)
+    if tree is None or not isinstance(branch, str) or branch == here or state.get("status") in FINISHED:
+        return ""
+    there = f"{quoted(here)} is checked out here" if here else "it is not checked out here"
+    return f", but {there}{_way_to(run.root, tree, branch, is_late=is_late(state))}"
+
+
+def _way_to(root: str, tree: WorkTree, branch: str, *, is_late: bool) -> str:
     """Return how to get to a branch that is not checked out here: nothing for a name that git does not accept.
 
     If its run `is_late`, a branch that is not here may be merged.

@@ -28,7 +28,7 @@ from faber_ledger.files.text import clip, defuse, one_line, plain, share_room, s
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.run import CONSOLIDATED, EVENTS, SUMMARIES, is_name
-from faber_ledger.runs.seen import changed_at, client_here, is_alive
+from faber_ledger.runs.seen import client_here, is_alive, machine_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def start_before(root: str, log: Log, client: str | None) -> Recorded | None:
         return start
     own = log.last_start(before=first, writer=writer)
     seen = client_here(root, own)
-    heard_at = max(seen.last_at, changed_at(seen.transcript) or 0.0) if seen is not None else 0.0
+    heard_at = seen.heard_at() if seen is not None else 0.0
     until = next(log.ends_of(start), start)["at"]
     return own if int(heard_at) > (seconds_of(until) or 0.0) else start  # which is a whole second
 
@@ -212,9 +212,8 @@ def has_end(log: Log, start: Recorded) -> bool:
 
 def place_of_session(start: Recorded) -> str:
     """Return on which machine a session began."""
-    environment = dict(start["event"]).get("environment")
-    machine = environment.get("hostname") if isinstance(environment, dict) else None
-    return f"on {one_line(machine, MAX_MACHINE)}" if isinstance(machine, str) and machine else "on another machine"
+    machine = machine_of(start)
+    return f"on {one_line(machine, MAX_MACHINE)}" if machine else "on another machine"
 
 
 def _also_text(also: list[str], room: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from faber_ledger.context.workflow import SHIPPED, steps_in_order
-from faber_ledger.files.text import clip, defuse, one_line, quoted, share_room, units
+from faber_ledger.files.text import clip, defuse, one_line, share_room, units
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.runs import progress
 from faber_ledger.runs.clone import read_used_runs
@@ -416,11 +416,9 @@ def _line_about_place(run: Run, state: dict[str, Any], by_log: str | None) -> tu
         return Line("Branch: ", here or "", " (checked out here; which one the run has is not known)"), False
     if tree is None or named in ("", here) or state.get("status") in progress.FINISHED:
         return Line("Branch: ", named or here or ""), False
-    from faber_ledger.context.branch import describe_way_to, is_late  # most starts are on the run's branch
+    from faber_ledger.context.branch import describe_other_branch  # most starts are on the run's branch
 
-    there = f"{quoted(here)} is checked out here" if here else "it is not checked out here"
-    way = describe_way_to(run.root, tree, named, is_late=is_late(state))
-    return Line("Branch: ", named, f", but {there}{way}"), True
+    return Line("Branch: ", named, describe_other_branch(run, state, named)), True
 
 
 def branch_by_log(run: Run, state: dict[str, Any], log: Log) -> str | None:

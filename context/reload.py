@@ -118,9 +118,9 @@ class Reload:
         return [one for one in self.loaded if self.given[one["artifact"]["id"]] in ("inline", "outline")]
 
     def lacks_room(self) -> bool:
-        """Return whether the packet had no room for all that was loaded; False before it is packed.
+        """Return whether a larger budget gives more of what was loaded; False before it is packed.
 
-        The run's state has an outline by its own form, whatever room there is.
+        That is not known of the run's state, which has an outline by its own form.
         """
         ways = [(self.given.get(one["artifact"]["id"]), one["is_outlined"] or one["is_state"]) for one in self.loaded]
         return any([how == "pointer" or (how == "outline" and not is_wanted) for how, is_wanted in ways])

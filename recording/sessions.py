@@ -13,9 +13,9 @@ from faber_ledger.projections import fold
 from faber_ledger.projections.fold import current_session, entry_of, open_sessions, session_history
 from faber_ledger.recording.call import agent_of
 from faber_ledger.runs.clone import known_writer
-from faber_ledger.runs.progress import snapshot
+from faber_ledger.runs.progress import snapshot, text_of
 from faber_ledger.runs.run import clone_folder, other_roots
-from faber_ledger.runs.seen import SeenClient, hostname
+from faber_ledger.runs.seen import SeenClient, client_here, hostname, is_alive
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.log import Log
     from faber_ledger.projections.fold import Blocks
     from faber_ledger.runs.progress import Snapshot
+    from faber_ledger.runs.run import Run
 
     class Caller(TypedDict):
         """Who asks for something to be recorded, where and when; `at` is in seconds since 1970, `by` the agent."""
@@ -208,14 +209,26 @@ def is_own_session(view: View, caller: Caller) -> bool:
     return is_of_client and may_be_same(dict(start["event"]).get("pid"), caller["pid"])
 
 
-def session_of_client(view: View, client: str | None, writer: str) -> str | None:
-    """Return a client's session in this clone, even if another client's start has ended it; None without one."""
-    for mine in view.log.starts_of(client)[:1]:
-        name = session_of(mine)
-        entry = entry_of(view.blocks, name or "") or {}
-        if mine["writer"] == writer and entry.get("end_reason") in (None, "abandoned"):
-            return name
+def live_start(run: Run, view: View, client: str | None = None) -> Recorded | None:
+    """Return the event that began the newest session that lives in this clone: of the `client` that asks, or of any.
+
+    It may have been given up for lost on another machine, where nobody can know whether its client lives.
+    """
+    for entry in reversed([one for one in session_history(view.blocks) if fold.is_named(one)]):
+        start, is_given_up = view.log.start_of(entry["session_id"]), entry.get("end_reason") == "abandoned"
+        if start is None or (entry.get("ended_at") and not is_given_up) or client not in (None, start["client"]):
+            continue
+        lives = start["writer"] == known_writer(run.root) if client is not None else _may_live(run, start)
+        if lives is False or (is_given_up and not (lives and view.log.starts_of(start["client"])[0] == start)):
+            continue
+        return start
     return None
+
+
+def _may_live(run: Run, start: Recorded) -> bool | None:
+    """Return whether the client of a session is at work on the run here; None if it may be."""
+    seen = client_here(run.root, start)
+    return is_alive(seen.pid) if seen is not None and seen.run_id in (None, run.run_id) else False
 
 
 def session_to_load_into(view: View, caller: Caller, *, is_start: bool) -> str | None:
@@ -256,18 +269,15 @@ def may_be_of_this_machine(known: Blocks, session_id: str) -> bool:
     Where not even that is known, a load goes on with it, since it must not end an open session on a guess, and the
     session gets this machine's environment.
     """
-    environment = (entry_of(known, session_id) or {}).get("environment")
-    machine = environment.get("hostname") if isinstance(environment, dict) else None
-    if not isinstance(machine, str):
-        return True
-    return machine == hostname()
+    machine = text_of((entry_of(known, session_id) or {}).get("environment"), "hostname")
+    return machine in (None, hostname())
 
 
 def uncompacted_session(view: View, caller: Caller) -> str | None:
     """Return this client's session that its last PreCompact ended, if no start and no compaction followed."""
     client = caller["client"]
     end = uncompacted_end(view.log, client, caller["writer"], caller["pid"]) if client is not None else None
-    return session_of(end) if end is not None else None
+    return session_of(end)
 
 
 def uncompacted_end(log: Log, client: str | None, writer: str, pid: str | None = None) -> Recorded | None:
@@ -287,9 +297,9 @@ def uncompacted_end(log: Log, client: str | None, writer: str, pid: str | None =
     return None
 
 
-def session_of(recorded: Recorded) -> str | None:
-    """Return the session that an event is about; None for one of the run."""
-    found = dict(recorded["event"]).get("session_id")
+def session_of(recorded: Recorded | None) -> str | None:
+    """Return the session that an event is about; None for one of the run, and for none."""
+    found = dict(recorded["event"]).get("session_id") if recorded is not None else None
     return found if isinstance(found, str) else None
 
 

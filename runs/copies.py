@@ -96,9 +96,10 @@ def not_taken_up(run: Run, *, is_sent: bool) -> str:
     from faber_ledger.files.text import one_line
 
     files = [run.shown(path) for path in run.tracked_paths]
-    author = GitQuery(["--literal-pathspecs", "log", "-1", "--format=%an", "--", *files], run.root).answer()
-    is_own = author == GitQuery(["config", "--get", "user.name"], run.root).answer()
-    who = "you, perhaps in another clone" if is_own else one_line(author or "", 80)
+    shown = GitQuery(["--literal-pathspecs", "log", "-1", "--format=%ae%n%an", "--", *files], run.root).answer()
+    email, _, author = (shown or "").partition("\n")
+    is_own = email == GitQuery(["config", "--get", "user.email"], run.root).answer()
+    who = "you, perhaps in another clone" if is_own else one_line(author, 80)
     said = f"This run was last committed by {who}. " if author else ""
     until = "." if is_sent else ": until then what happens is recorded below the git directory alone."
     return f"{said}To go on with it here, run `faber-ledger run resume {run.run_id}` before you change files{until}"

@@ -74,6 +74,10 @@ class SeenClient:
         self.session_at = session_at
         self.transcript = transcript
 
+    def heard_at(self) -> float:
+        """Return when the client was heard of last, by a delivery or a change of its transcript."""
+        return max(self.last_at, changed_at(self.transcript) or 0.0)
+
 
 def seen_client(root: str, client: str | None) -> SeenClient | None:
     """Return what this clone has seen of a client so far; None if it is not known here."""
@@ -134,9 +138,14 @@ def client_here(root: str, start: Recorded | None) -> SeenClient | None:
     """Return what is known of a session's client by the event that began it, if that was in this clone and machine."""
     if start is None or start["writer"] != known_writer(root):
         return None
-    environment = dict(start["event"]).get("environment")
+    return seen_client(root, start["client"]) if machine_of(start) in (None, hostname()) else None
+
+
+def machine_of(start: Recorded | None) -> str | None:
+    """Return the machine on which a session began; None if the event does not say it."""
+    environment = dict(start["event"]).get("environment") if start is not None else None
     machine = environment.get("hostname") if isinstance(environment, dict) else None
-    return seen_client(root, start["client"]) if machine in (None, hostname()) else None
+    return machine if isinstance(machine, str) else None
 
 
 def is_alive(pid: str | None) -> bool | None:

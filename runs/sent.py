@@ -13,7 +13,7 @@ from faber_ledger.runs.kept import runs_with_files
 from faber_ledger.runs.layouts import copy_writers, sent_path, tree_name
 from faber_ledger.runs.progress import branch_name, text_of_value
 from faber_ledger.runs.run import Run
-from faber_ledger.runs.seen import Note, changed_at, shape_of
+from faber_ledger.runs.seen import Note, shape_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,9 +66,9 @@ class Sent(Note):
     `commit` is the one that the remote's ref had when this clone last asked or sent, empty if there was no ref. Of
     it, `heads` are those of its log if ours has all of it, `events` counts its events that are ours, `updated_at`
     is its state's. `log` tells the log as it was when the remote had all of it. `noted_at` is when the log was read
-    for that, and `at` when this clone sent last, 0 if it never did; `problem` is why the last attempt failed, and
-    `hint` what to run then, if it is no sync. A run that `is_forgotten` at the remote is sent by name alone.
-    `must_purge` says that the ref's history has a payload that was redacted here.
+    for that, `asked_at` when the remote was last asked, and `at` when this clone sent last, 0 if never; `problem`
+    is why the last attempt failed, and `hint` what to run then, if it is no sync. A run that `is_forgotten` at the
+    remote is sent by name alone. `must_purge` says that the ref's history has a payload that was redacted here.
     """
 
     remote: str = ""
@@ -79,6 +79,7 @@ class Sent(Note):
     log: list[int] | None = None
     at: float = 0.0
     noted_at: float = 0.0
+    asked_at: float = 0.0
     problem: str = ""
     hint: str = ""
     is_forgotten: bool = False
@@ -116,19 +117,19 @@ class Sent(Note):
 
 def note_asked(run: Run) -> None:
     """Note that the remote was asked for a run just now."""
-    with suppress(OSError):
-        os.utime(os.path.join(run.private_folder, SENT))
+    sent = Sent(run)
+    if sent.commit:
+        sent.asked_at = now()
+        with suppress(OSError):  # the note that is there says what must last
+            sent.save()
 
 
 def may_lack(run: Run, state: dict[str, Any]) -> bool:
-    """Return whether the remote may have more of a run: a fetch has moved the run's branch since it was asked for it.
-
-    When that was is when the note was written.
-    """
-    sent = Sent(run)
-    asked = changed_at(sent.path) if sent.commit and consent_of(run.root) is not None else None
-    branch = text_of_value(branch_name(state)) or branch_of(run.root)
-    return asked is not None and branch is not None and fetched_at(run.root, sent.remote, branch) > asked
+    """Return whether the remote may have more of a run: a fetch has moved its branch since the remote was asked."""
+    sent, branch = Sent(run), text_of_value(branch_name(state)) or branch_of(run.root)
+    if not sent.commit or branch is None or consent_of(run.root) is None:
+        return False
+    return fetched_at(run.root, sent.remote, branch) > sent.asked_at
 
 
 def describe_unsent(run: Run, log: Log, *, is_start: bool, is_open: bool = False) -> str | None:

@@ -13,10 +13,10 @@ from faber_ledger.cli.ui.output import json_option, show, warn_of
 from faber_ledger.cli.ui.which_run import choose_run, run_option, warn_if_kept
 from faber_ledger.context.notes import MAX_LETTERS, note_recorded
 from faber_ledger.ledger.clock import now
-from faber_ledger.projections.fold import current_session, open_sessions
+from faber_ledger.projections.fold import newest_open
 from faber_ledger.recording.left_facts import record_or_leave
 from faber_ledger.recording.secrets.mask import mask_text
-from faber_ledger.recording.sessions import View, client_of, session_of_client
+from faber_ledger.recording.sessions import client_of, is_open_here, live_start, session_of
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.progress import snapshot
 from faber_ledger.runs.run import find_root
@@ -60,7 +60,10 @@ def note(words: tuple[str, ...], kind: Kind, from_stdin: bool, run: str | None, 
     warn_if_kept(meant)
     client, writer = client_of(os.environ), writer_of(root)
     with record_or_leave(meant, at=now(), writer=writer, warn=warn_of) as recording:
-        session_id = _own_session(recording.view, client, writer)
+        view = recording.view
+        session_id = session_of(live_start(meant, view, client)) or newest_open(view.blocks)
+        if session_id is not None and not is_open_here(view.log, view.blocks, session_id, root):
+            session_id = None
         fact: NoteRecorded = note_recorded(written, kind, session_id, snapshot(recording.state))
         fact["text"] = mask_text(written)
         (recorded,) = recording.append([{"event": fact, "client": client}])
@@ -69,21 +72,6 @@ def note(words: tuple[str, ...], kind: Kind, from_stdin: bool, run: str | None, 
     if data["text"] != written:
         lines.append(f"note: what looks like a secret is masked: `faber-ledger show {data['id']}` has what is left")
     show(data, lines, as_json=as_json)
-
-
-def _own_session(view: View, client: str | None, writer: str) -> str | None:
-    """Return the caller's session, else this clone's newest open one; None if only other clones have one.
-
-    An older tool may have started it.
-    """
-    if own := session_of_client(view, client, writer):
-        return own
-    current = current_session(view.blocks)
-    for name in reversed(open_sessions(view.blocks)):
-        start = view.log.start_of(name)
-        if name == current if start is None else start["writer"] == writer:
-            return name
-    return None
 
 
 def _from_stdin() -> str:

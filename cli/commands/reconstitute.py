@@ -28,7 +28,7 @@ from faber_ledger.ledger.command_errors import ChoiceNeeded
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, WorkflowNotFound
 from faber_ledger.recording.left_facts import record_or_leave
 from faber_ledger.recording.secrets.mask import mask_text
-from faber_ledger.recording.sessions import client_of, session_of_client
+from faber_ledger.recording.sessions import client_of, live_start, session_of
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.layouts import find_run
@@ -194,7 +194,7 @@ def _record(run: Run, event: ContextReconstituted) -> None:
     try:
         client, writer = client_of(os.environ), writer_of(run.root)
         with record_or_leave(run, at=now(), writer=writer, warn=output.warn_of) as recording:
-            if session_id := session_of_client(recording.view, client, writer):
+            if client and (session_id := session_of(live_start(run, recording.view, client))):
                 event["session_id"] = session_id
             recording.append([{"event": event, "client": client}])
     except (LedgerError, sqlite3.DatabaseError, OSError) as error:

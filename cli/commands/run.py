@@ -19,7 +19,7 @@ from faber_ledger.cli.ui.progress import waiting_for
 from faber_ledger.cli.ui.which_run import check_in_tree, choose_run, match_run, run_argument
 from faber_ledger.cli.ui.words import events_shown, plural
 from faber_ledger.cli.worktrees.survey import update_registry
-from faber_ledger.context.branch import where_files_are
+from faber_ledger.context.branch import has_files, where_files_are
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.command_errors import GitFailed, NotReleased, ServerUnavailable
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
@@ -37,6 +37,8 @@ from faber_ledger.runs.log import has_log
 from faber_ledger.runs.progress import FINISHED, phase_statuses
 from faber_ledger.runs.projecting import is_committed
 from faber_ledger.runs.run import Run, find_root, inbox_path
+
+MOST_ASKED = 20  # runs without files here; where those are git is asked twice for each
 
 
 @click.group()
@@ -100,12 +102,14 @@ def _lacks_files(row: dict[str, Any], root: str) -> bool:
 def _lines_about_files(branches: dict[str, str | None], root: str) -> Iterable[str]:
     """Return where the files are of runs that this work tree lacks, by their branches, and how they come here."""
     lines: dict[str, None] = {}
-    for run_id, branch in branches.items():
-        where = where_files_are(find_run(root, run_id), branch)
-        line = f"~ {run_id} has no files in this work tree: {where}"
-        if where == f"they are on `{branch}` (`git switch {branch}`)":
-            line = "~ not in this work tree, but on its branch"
-        lines[line] = None
+    for run_id, branch in [*branches.items()][:MOST_ASKED]:
+        run = find_run(root, run_id)
+        if has_files(run, branch):
+            lines["~ not in this work tree, but on its branch"] = None
+        else:
+            lines[f"~ {run_id} has no files in this work tree: {where_files_are(run, branch)}"] = None
+    if (left := len(branches) - MOST_ASKED) > 0:
+        lines[f"~ of {left} more `faber-ledger status RUN` says where the files are"] = None
     return lines
 
 

@@ -27,10 +27,10 @@ from faber_ledger.cli.worktrees import creation
 from faber_ledger.cli.worktrees.git import can_add, refuse_bare
 from faber_ledger.cli.worktrees.other_run import Successor, other_active_run, takeover_lines, work_to_resume
 from faber_ledger.cli.worktrees.survey import update_registry
-from faber_ledger.context.branch import branch_of_run, describe_way_to, has_branch, has_files
+from faber_ledger.context.branch import branch_of_run, describe_other_branch, has_branch, has_files
 from faber_ledger.context.position import say_what_stops
 from faber_ledger.context.workflow import load_workflow
-from faber_ledger.files.text import quote_word, quoted
+from faber_ledger.files.text import quote_word
 from faber_ledger.hooks.client_plugins import list_unanswered
 from faber_ledger.ledger import clock
 from faber_ledger.ledger.clock import now
@@ -42,10 +42,10 @@ from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.carry import Consent, sender_of
 from faber_ledger.runs.clone import lock_run
-from faber_ledger.runs.git import branch_of, default_branch, work_tree_of
+from faber_ledger.runs.git import branch_of, default_branch
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.of_work import describe_other_runs
-from faber_ledger.runs.progress import DEFAULT_TARGET, FINISHED, branch_name, resume_point
+from faber_ledger.runs.progress import DEFAULT_TARGET, branch_name, resume_point
 from faber_ledger.runs.projecting import find_restorable, restore_gone, restore_ignored
 from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import Run, find_root, name_part
@@ -320,12 +320,10 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
 
 def _lines_about_branch(run: Run, state: dict[str, Any]) -> Iterator[str]:
     """Yield the run's branch, if it is at work and another one is checked out here."""
-    here, tree = branch_of(run.root), work_tree_of(run.root)
-    if tree is None or here is None or state["status"] in FINISHED:
-        return
-    named = branch_of_run(run) if run.is_kept or here == default_branch(run.root) else branch_name(state)
-    if isinstance(named, str) and named != here:
-        yield f"Branch: {named}, but {quoted(here)} is checked out here{describe_way_to(run.root, tree, named)}"
+    is_unclear = run.is_kept or branch_of(run.root) == default_branch(run.root)
+    named = branch_of_run(run) if is_unclear else branch_name(state)
+    if other := describe_other_branch(run, state, named):
+        yield f"Branch: {named}{other}"
 
 
 def _add_where_else(error: RunNotFound, root: str) -> None:

@@ -91,8 +91,8 @@ def _find_active(root: str) -> tuple[list[Run], str | None]:
     """Return the run to seal where none is named, or why there is none."""
     try:
         run = choose_run(root, None)
-    except NoActiveRun:
-        return [], "no run is active here"
+    except NoActiveRun as error:
+        return [], f"{error.message}; {error.hint}"
     if run.is_kept:
         why = f"this work tree does not have the files of {run.run_id}"
     elif lacks_ledger(run) and not _has_started_here(run):

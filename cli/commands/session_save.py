@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from faber_ledger.cli.reports.run_list import live_start
 from faber_ledger.cli.ui import texts
 from faber_ledger.cli.ui.output import documents_codes, json_option, show, warn_of
 from faber_ledger.cli.ui.which_run import choose_run, run_option, warn_if_kept
@@ -109,12 +108,11 @@ def _session_to_end(recording: Recording, caller: Caller, reason: Reason) -> str
     start: there the compaction has happened if the client has sent anything since.
     """
     view = recording.view
-    live = live_start(recording.run, view.log, recording.blocks) if caller["client"] is None else None
-    own = sessions.session_of_client(view, caller["client"], caller["writer"])
-    current = own or (live and sessions.session_of(live)) or newest_open(recording.blocks)
+    live = sessions.live_start(recording.run, view, caller["client"])
+    current = sessions.session_of(live) or newest_open(view.blocks)
     if current is not None or reason == "compaction" or caller["client"] is None:
         return current
-    end = sessions.uncompacted_end(recording.view.log, caller["client"], caller["writer"], caller["pid"])
+    end = sessions.uncompacted_end(view.log, caller["client"], caller["writer"], caller["pid"])
     if end is None:
         return None
     is_finished = recording.state.get("status") in FINISHED
@@ -127,7 +125,9 @@ def _show_nothing_to_end(run: Run, recording: Recording, is_written: bool, as_js
     history = session_history(recording.blocks)
     last = next((entry for entry in reversed(history) if isinstance(entry, dict) and entry.get("ended_at")), None)
     lines = ["⚠️  No current session to end"]
-    if last is not None:
+    if last is not None and recording.state.get("status") in FINISHED:  # `run finish` ends them
+        lines = [f"No current session to end: {last.get('session_id')} ended at {last.get('ended_at')}"]
+    elif last is not None:
         lines += [
             "⚠️  Session already ended",
             f"   Session ID: {last.get('session_id')}",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from faber_ledger.cli.doctor.hooks import MERGES, read_hook_log
-from faber_ledger.cli.reports.run_list import live_start, position_lines
+from faber_ledger.cli.reports.run_list import position_lines
 from faber_ledger.cli.reports.usage import usage_data, usage_line
 from faber_ledger.cli.sync.agreement import hint_at_remote
 from faber_ledger.cli.sync.refs import METADATA, STATE
@@ -22,8 +22,7 @@ from faber_ledger.cli.ui.words import CLIENT, ago, events_shown, plural, publish
 from faber_ledger.context.branch import (
     MAY_BE_AT_REMOTE,
     branch_of_run,
-    has_branch,
-    is_late,
+    describe_other_branch,
     is_of_another,
     not_in_tree,
     where_files_are,
@@ -48,9 +47,9 @@ from faber_ledger.projections.fold import (
 )
 from faber_ledger.projections.history import SessionFacts, agent_shown, summarize_sessions
 from faber_ledger.projections.usage import Usage
-from faber_ledger.recording import sessions
 from faber_ledger.recording.adoption import list_unknown
 from faber_ledger.recording.inbox import list_waiting
+from faber_ledger.recording.sessions import View, is_open_here, live_start, session_of
 from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.carry import Consent, SyncedNote, consent_of, describe_unsynced
@@ -62,20 +61,19 @@ from faber_ledger.runs.in_git import GitSurvey
 from faber_ledger.runs.kept import run_ids_here
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.of_work import describe_other_runs
-from faber_ledger.runs.progress import FINISHED, STATUSES, branch_name, current_phase, resume_point
+from faber_ledger.runs.progress import FINISHED, STATUSES, branch_name, current_phase, resume_point, text_of
 from faber_ledger.runs.projecting import known_members
 from faber_ledger.runs.publish import AS_FINISHED, carries_refs, why_not_published
 from faber_ledger.runs.run import Run, find_root
-from faber_ledger.runs.seen import TreeNote, changed_at, client_here, hostname, is_alive
-from faber_ledger.runs.sent import NOT_AGREED, Sent, describe_unsent, may_lack
+from faber_ledger.runs.seen import TreeNote, client_here, hostname, is_alive
+from faber_ledger.runs.sent import Sent, describe_unsent, may_lack
 from faber_ledger.runs.set_aside import list_notices
 from faber_ledger.runs.set_up import SET_UP, lacks_driver
 
 if TYPE_CHECKING:
     from faber_ledger.context.notes import Note
     from faber_ledger.ledger.events import Recorded
-    from faber_ledger.ledger.log import Log
-    from faber_ledger.projections.fold import Blocks, Entry
+    from faber_ledger.projections.fold import Blocks
 
 MOST_NAMED = 3  # of the other open sessions
 QUIET_SECONDS = 7200  # after which an open session is shown with when its client was heard of last
@@ -115,13 +113,14 @@ def status(run: str | None, as_json: bool) -> None:
     survey = GitSurvey(root)
     missing = survey.find_missing(meant)
     if meant.is_kept and missing is None and state.get("status") not in FINISHED:
-        lines.append(not_in_tree(meant, branch_name(state) or found.branch))
+        lines.append(not_in_tree(meant, found.branch))
     if missing is not None:
         data["in_git"] = in_git_data(survey, missing) if not meant.is_kept else None
         seal = "faber-ledger seal" if meant.run_id == active.run_id else f"faber-ledger seal {meant.run_id}"
-        is_off = is_stopped or finished or (not meant.is_kept and _other_branch(meant, state, found))
+        is_away = not meant.is_kept and describe_other_branch(meant, state, found.branch)
         folder = os.path.relpath(meant.own_directory)
-        line = None if is_off else in_git_line(survey, missing, seal, folder)  # not on a wrong branch
+        is_off = is_stopped or finished or is_away  # nothing is to be committed on a wrong branch
+        line = None if is_off else in_git_line(survey, missing, seal, folder)
         lines += [f"In git: {line}"] if line is not None else []
     if carries_refs(root):
         data["sent"], sent_lines = _sent(meant, state, found)
@@ -148,56 +147,53 @@ def _warn_of_conflict(root: str) -> bool:
 class Found(NamedTuple):
     """What a run's log says; `missing` counts the events that the published file lacks, `why` says why it does.
 
-    `branch` is the run's first recorded branch if its state names none. Of a run whose ledger travels in git refs,
-    `unsent` says what was not sent, and `unknown` counts the sessions of its state whose events were not fetched.
+    `current` is the session that is open, whose `start` is recorded, and which runs here if it `is_here`. `branch` is
+    the run's by its state or its log. Of a run whose ledger travels in git refs, `unsent` says what was not sent, and
+    `unknown` counts the sessions of its state whose events were not fetched.
     """
 
     log: Summary | None
     blocks: Blocks
+    current: str | None
+    start: Recorded | None
+    is_here: bool
+    branch: object
     missing: int = 0
     why: str | None = None
     agrees: bool = True
     unsent: str | None = None
     unknown: int = 0
-    branch: str | None = None
     notes: Sequence[Note] = ()
     usage: Usage = Usage()
 
 
 def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
+    known = blocks_of(state)
     if lacks_ledger(run):
-        return Found(None, blocks_of(state))
+        current = newest_open(known)
+        is_here = is_open_here(None, known, current or "", run.root)
+        return Found(None, known, current, None, is_here, branch_name(state))
     with read_log(run, warn) as log:
-        notes = [note for note, _ in notes_of(log)]
-        found = Found(summarize(log), fold(log.stream()), notes=notes, usage=Usage(log.usage()))
+        blocks = fold(log.stream())
+        live = live_start(run, View(log, blocks))
+        current = session_of(live) or newest_open(blocks)
+        # Of some that are open in the log git may have brought the ends before their events.
+        ended = [name for name in open_sessions(blocks) if (entry_of(known, name) or {}).get("ended_at")]
+        start, is_here = live or log.start_of(current or ""), is_open_here(log, blocks, current or "", run.root)
+        current = None if live is None and current in ended else current
+        branch = branch_name(state) or branch_by_log(run, state, log)
+        found = Found(summarize(log), blocks, current, start, is_here, branch, usage=Usage(log.usage()))
+        found = found._replace(notes=[note for note, _ in notes_of(log)])
         missing = 0 if carries_refs(run.root) or run.is_kept else len(missing_in_file(log, run.ledger_path))
         if carries_refs(run.root):
-            is_open = _is_client_here(run, log, found.blocks)
+            is_open = live is not None
             unsent = describe_unsent(run, log, is_start=False, is_open=is_open) or _unsent_files(run, is_open=is_open)
-            lacking = [*list_unknown(found.blocks, blocks_of(state)), *_ends_unknown(found.blocks, state)]
-            found = found._replace(unsent=unsent, unknown=len(lacking))
-        found = found._replace(branch=branch_by_log(run, state, log))
+            found = found._replace(unsent=unsent, unknown=len(list_unknown(blocks, known)) + len(ended))
     if not run.is_kept:
         found = found._replace(missing=missing, why=why_not_published(run, state, TreeNote(run)))
-        named = branch_name(state) or found.branch
-        if state.get("status") in FINISHED and named and branch_of(run.root) not in (None, named):
+        if state.get("status") in FINISHED and branch and branch_of(run.root) not in (None, branch):
             found = found._replace(missing=0)  # they stay in this clone: nobody commits to the branch now
     return found._replace(agrees=found.why is not None or not differing_blocks(found.blocks, state))
-
-
-def _ends_unknown(blocks: Blocks, state: dict[str, Any]) -> list[Entry]:
-    """Return the open sessions of a log that have an end in the state, which git brought before their events."""
-    there = [entry_of(blocks_of(state), name) for name in open_sessions(blocks)]
-    return [entry for entry in there if entry is not None and entry.get("ended_at")]
-
-
-def _is_client_here(run: Run, log: Log, blocks: Blocks) -> bool:
-    """Return whether the run has an open session of this clone whose client may still be alive."""
-    current = newest_open(blocks)
-    if current is None or not sessions.is_open_here(log, blocks, current, run.root):
-        return False
-    seen = client_here(run.root, log.start_of(current))
-    return seen is None or is_alive(seen.pid) is not False
 
 
 def _unsent_files(run: Run, *, is_open: bool) -> str | None:
@@ -261,10 +257,10 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
     if state.get("status") not in FINISHED:
         yield from say_what_stops(run, state, found.notes)
     yield from describe_other_runs(run, state)
-    if not run.is_kept and (other := _other_branch(run, state, found)):  # of a kept run another line says it
-        yield f"Branch: {other}"
+    if not run.is_kept and (other := describe_other_branch(run, state, found.branch)):  # else another line says it
+        yield f"Branch: {found.branch}{other}"
     if session_history(blocks) or newest_open(blocks) is not None:
-        yield f"Session: {_session_text(run, state, blocks, has_log=log is not None)}"
+        yield f"Session: {_session_text(run, state, found)}"
     loads = [str(load.get("artifact_id")) for load in artifacts_in_context(blocks)]
     if loads and newest_open(blocks) is not None:
         yield f"In context: {', '.join(loads)}"
@@ -278,22 +274,6 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
     yield f"Ledger: {events_shown(log.events)}{last}"
     if found.unknown:
         yield f"{sessions_unknown(found.unknown)}: `faber-ledger sync` fetches what was sent"
-
-
-def _other_branch(run: Run, state: dict[str, Any], found: Found) -> str:
-    """Return the run's branch and the one that is checked out here instead; empty if that is right, or not known.
-
-    A finished run's branch may be gone.
-    """
-    if state.get("status") in FINISHED:
-        return ""
-    named, here = branch_name(state) or found.branch, branch_of(run.root)
-    if not isinstance(named, str) or here in (None, named):
-        return ""
-    if not has_branch(run.root, named):
-        why = " (merged and deleted?)" if is_late(state) else ""
-        return f"{named}, which is not in this clone{why}; {here} is checked out here"
-    return f"{named}, but {here} is checked out here"
 
 
 def _not_in_file_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str]:
@@ -310,8 +290,7 @@ def _sent(run: Run, state: dict[str, Any], found: Found) -> tuple[dict[str, Any]
     """Return when a run, whose ledger travels in git refs, was sent last, and what is not, as data and as lines."""
     consent, sent = consent_of(run.root), Sent(run)
     remote, at = consent.remote if consent else None, utc_text(sent.at) if sent.at else None
-    whole = f"{remote} has all of it" if sent.commit else NOT_AGREED if remote is None else "nothing to send yet"
-    due = found.unsent or ("" if found.unknown else whole)
+    due = found.unsent or ("" if found.unknown else "nothing to send")
     if may_lack(run, state) and not found.unknown:
         how = "`faber-ledger sync` fetches and sends"
         due = f"{sent.remote} may have more, since git has fetched the run's branch: {how}"
@@ -363,43 +342,34 @@ def _hook_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str]:
     yield from [f"Noted for the next start: {message}" for message, _ in list_notices(run)]
 
 
-def _session_text(run: Run, state: dict[str, Any], blocks: Blocks, *, has_log: bool) -> str:
+def _session_text(run: Run, state: dict[str, Any], found: Found) -> str:
     """Return which session is open; an end is proposed only in the clone that it runs in (DECISIONS 48)."""
-    with read_log(run) if has_log else nullcontext() as log:
-        live = live_start(run, log, blocks) if log is not None else None
-    current = (live and sessions.session_of(live)) or newest_open(blocks)
-    if live is None and current is not None and current in [one["session_id"] for one in _ends_unknown(blocks, state)]:
-        current = None
+    blocks, current = found.blocks, found.current
     count, is_finished = len(session_history(blocks)), state.get("status") in FINISHED
     if current is None:
         hosts = {one["hostname"] for one in summarize_sessions(blocks)}
         return f"none open{' here' if hosts - {None, hostname()} else ''} ({count} in all)"
     count += entry_of(blocks, current) is None  # SPEC-00027's example has its open session in the total alone
     entry = entry_of(blocks, current) or {}
-    environment = entry.get("environment")
-    host = environment.get("hostname") if isinstance(environment, dict) else None
     since = entry.get("started_at") or "an unknown time"
-    machine = host or "an unknown machine"
-    with read_log(run) if has_log else nullcontext() as log:
-        is_here = sessions.is_open_here(log, blocks, current, run.root)
-        start = log.start_of(current) if log is not None else None
-    agent, version = SessionFacts([start] if start is not None else []).find(current)
+    machine = text_of(entry.get("environment"), "hostname") or "an unknown machine"
+    agent, version = SessionFacts([found.start] if found.start is not None else []).find(current)
     machine += f" ({agent_shown(agent, version)})" if (agent, version) not in ((None, None), (CLIENT, None)) else ""
     others = [one for one in summarize_sessions(blocks) if not one["ended_at"] and one["session_id"] != current]
     named = [f"{one['session_id']} on {one['hostname'] or 'an unknown machine'}" for one in others]
     more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
     all_open = f"{count} in all{'; also open: ' if named else ''}{', '.join(named[:MOST_NAMED])}{more}"
-    if not is_here:
-        by_state = "" if has_log else ", by state.json"
+    if not found.is_here:
+        by_state = "" if found.log is not None else ", by state.json"
         return f"{current}, open on {machine} since {since}{by_state} ({all_open})"
     hint = f"; `faber-ledger session-save --run-id {run.run_id}` ends it" if is_finished else ""
-    return f"{current}, open since {since} on {machine}{_last_heard(run, start)} ({all_open}){hint}"
+    return f"{current}, open since {since} on {machine}{_last_heard(run, found.start)} ({all_open}){hint}"
 
 
 def _last_heard(run: Run, start: Recorded | None) -> str:
     """Return when the client of an open session was heard of last, if it is gone or quiet."""
     if (seen := client_here(run.root, start)) is None:
         return ""
-    quiet, is_gone = now() - max(seen.last_at, changed_at(seen.transcript) or 0.0), is_alive(seen.pid) is False
+    quiet, is_gone = now() - seen.heard_at(), is_alive(seen.pid) is False
     heard = f"last heard {ago(quiet)}" if is_gone or quiet >= QUIET_SECONDS else ""
     return f", its client is gone, {heard}" if is_gone else heard and f", {heard}"

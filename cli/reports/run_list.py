@@ -23,6 +23,7 @@ from faber_ledger.projections.fold import blocks_of, current_session, fold, newe
 from faber_ledger.projections.history import count_compactions, machines_of, summarize_sessions
 from faber_ledger.projections.usage import Usage
 from faber_ledger.recording.adoption import list_unknown
+from faber_ledger.recording.sessions import View, live_start
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.copies import runs_in_other_work_trees
@@ -46,7 +47,7 @@ from faber_ledger.runs.progress import (
 from faber_ledger.runs.projecting import find_restorable, known_members
 from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import Run
-from faber_ledger.runs.seen import client_here, is_alive
+from faber_ledger.runs.seen import machine_of
 from faber_ledger.runs.state_file import is_state_ignored, read_state, state_copy_path
 from faber_ledger.runs.state_write import KnownState, finished_copy, refresh_copy_if_newer
 
@@ -134,7 +135,7 @@ def read_facts(run: Run) -> RunFacts:
                 if carries_refs(run.root) and (unknown := list_unknown(folded, blocks)):
                     ledger_problem = f"{sessions_unknown(len(unknown))}: `faber-ledger sync` fetches what was sent"
                 blocks = folded
-                live = live_start(run, opened, blocks)
+                live = live_start(run, View(opened, blocks))
                 start = live or newest_start(opened, blocks)
                 if state and not is_ignored:
                     refresh_copy_if_newer(run, document, lambda message: None)
@@ -148,7 +149,7 @@ def read_facts(run: Run) -> RunFacts:
         "phase": current_phase(state),
         "worktree": state.get("worktree"),
         "branch": branch or None,
-        "machine": _machine_of(start) or next(reversed(machines_of(sessions)), None),
+        "machine": machine_of(start) or next(reversed(machines_of(sessions)), None),
         "is_mine": start is not None and start["writer"] == known_writer(run.root),
         "sessions": len(session_history(blocks)),
         "compactions": count_compactions(sessions),
@@ -162,29 +163,6 @@ def read_facts(run: Run) -> RunFacts:
         "ledger_problem": ledger_problem,
     }
     return RunFacts(row, state, start, live is not None or newest_open(blocks) is not None, usage)
-
-
-def _machine_of(start: Recorded | None) -> str | None:
-    environment = dict(start["event"]).get("environment") if start is not None else None
-    machine = environment.get("hostname") if isinstance(environment, dict) else None
-    return machine if isinstance(machine, str) else None
-
-
-def live_start(run: Run, log: Log, blocks: Blocks) -> Recorded | None:
-    """Return the event that began the newest session whose client may live here; None if there is none.
-
-    It may have been given up for lost on another machine, where nobody can know that.
-    """
-    for session in reversed(list(summarize_sessions(blocks))):
-        if session["ended_at"] and session["end_reason"] != "abandoned":
-            continue
-        start = log.start_of(session["session_id"])
-        seen = client_here(run.root, start)
-        if start is None or seen is None or seen.run_id not in (None, run.run_id) or is_alive(seen.pid) is False:
-            continue
-        if not session["ended_at"] or (is_alive(seen.pid) and log.starts_of(seen.client)[0] == start):
-            return start
-    return None
 
 
 def newest_start(log: Log, blocks: Blocks) -> Recorded | None:

@@ -130,10 +130,10 @@ def _head_lines(loading: Loading, result: Reload, *, is_look: bool) -> Iterator[
         yield from _nothing_lines(loading, result)
 
 
-def _room_lines(result: Reload, given_bytes: int) -> list[str]:
+def _room_lines(result: Reload, given_bytes: int, given: str = "Contents given") -> list[str]:
     """Return the size of contents that were cut; more than was loaded they are by what stands around it."""
     is_cut = result.lacks_room() and given_bytes < sum(loaded["size_bytes"] for loaded in result.loaded)
-    return [f"Contents given: {kilobytes(given_bytes)} (--budget gives more)"] if is_cut else []
+    return [f"{given}: {kilobytes(given_bytes)} (--budget gives more)"] if is_cut else []
 
 
 def _named(loaded: Loaded) -> str:
@@ -263,10 +263,8 @@ def dry_lines(loading: Loading, result: Reload, given_bytes: int) -> Iterator[st
     skipped = f"{len(actions) - count - failing} skipped"
     would_fail = f", {failing} would fail" if failing else ""
     yield f"Total: {len(actions)} artifacts ({count} would be loaded, {skipped}{would_fail})"
-    size = sum(loaded["size_bytes"] for loaded in result.loaded)
-    yield f"Estimated context size: {kilobytes(size)}"
-    if result.lacks_room() and given_bytes < size:
-        yield f"Contents that would be given: {kilobytes(given_bytes)} (--budget gives more)"
+    yield f"Estimated context size: {kilobytes(sum(loaded['size_bytes'] for loaded in result.loaded))}"
+    yield from _room_lines(result, given_bytes, "Contents that would be given")
     if loading.others:
         yield f"Not selected, for their triggers, phase or condition: {', '.join(loading.others)}"
     if failing:

@@ -99,18 +99,16 @@ def describe_session(run: Run, session_id: str) -> tuple[dict[str, Any], list[st
         sessions = summarize_sessions(fold(log.stream()), SessionFacts(log.stream()))
         session = next((one for one in sessions if one["session_id"] == session_id), None)
     clients = sorted({recorded["client"] for recorded in found if recorded["client"]})
-    writers = sorted({recorded["writer"] for recorded in found})
     data = {
         "kind": "session",
         "session": session and session_data(session),
         "clients": clients,
-        "writers": writers,
+        "writers": sorted({recorded["writer"] for recorded in found}),
         "events": found,
     }
     return data, [
         session_id,
         f"  the client's session: {', '.join(clients) or 'unknown'}",
-        f"  written by: {', '.join(writers)}",
         "",
         *([*session_table([session]), ""] if session is not None else []),
         *map(line_of, found),

@@ -195,9 +195,9 @@ def exchange_refs(
             _note_problem(found.values(), remote, failure)
             raise unavailable(remote, failure) from error
         _note_problem([one for one in found.values() if one.why is not None], remote)
-    for one in found.values():
-        if one.why is None:
-            note_asked(one.run)
+        for one in found.values():
+            if one.why is None:
+                note_asked(one.run)
     return list(found.values())
 
 
@@ -219,10 +219,8 @@ def _note_problem(failed: Iterable[Carried], remote: Remote, failure: GitFailed 
         sent = Sent(one.run)
         if not lacks_ledger(one.run) and not sent.is_forgotten and not sent.is_whole(one.run, remote.name):
             sent.problem, sent.hint = (failure.message, hint or "") if failure else (one.why or "", one.hint or "")
-            asked = changed_at(sent.path) or 0.0
             with suppress(OSError):  # the note that is there says what must last
                 sent.save()
-                os.utime(sent.path, (asked, asked))  # see `may_lack`
 
 
 def _absorb_all(remote: Remote, runs: dict[str, Carried], there: dict[str, str], warn: Warn) -> dict[str, Carried]:

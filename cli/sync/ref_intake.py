@@ -101,7 +101,7 @@ def absorb_commit(
     if opened.redacted:
         delete_refs(run.root, [SENT + ref_name(run.run_id)])  # what this clone has sent reaches the payload
     theirs = _usable_state(run, files.get(STATE), remote, warn)
-    sent.updated_at, sent.problem = time_of(theirs), ""
+    sent.updated_at, sent.asked_at, sent.problem = time_of(theirs), now(), ""
     if brings and theirs and not os.path.lexists(run.state_path):
         write_missing_state(run, content_of(theirs), warn)
     tell = warn if is_heard else partial(report, run, warn)

@@ -174,11 +174,10 @@ def _activity_of(root: str, start: Recorded | None) -> tuple[str | None, float |
     """
     if (seen := client_here(root, start)) is None:
         return None, None
-    changed = changed_at(seen.transcript) or seen.last_at
-    heard_at = max(seen.last_at, changed)
     if not is_alive(seen.pid):
-        return None, heard_at
-    return "working" if now() - changed < WORKING_SECONDS else "idle", heard_at
+        return None, seen.heard_at()
+    changed = changed_at(seen.transcript) or seen.last_at
+    return "working" if now() - changed < WORKING_SECONDS else "idle", seen.heard_at()
 
 
 def list_by_need(rows: Iterable[Row]) -> list[Row]:

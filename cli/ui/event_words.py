@@ -125,7 +125,7 @@ TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     ),
     "session_ended": lambda one: (
         f"session ended: {one['reason']}{_and(' (the client said: {})', one['client_reason'])}"
-        f"{_where(one)}{' (inferred; an end of its own counts)' if one['inferred'] else ''}"
+        f"{_where(one)}{' (inferred)' if one['inferred'] else ''}"
     ),
     "checkout_recorded": _checkout,
     "artifact_loaded": lambda one: (

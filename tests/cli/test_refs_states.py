@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -151,6 +150,11 @@ def test_the_next_start_says_what_the_background_has_merged(one: CarriedClone) -
     assert "both sides changed" not in two.faber("status").stdout
 
 
+def forget_when_asked(one: CarriedClone) -> None:
+    note = one.private(RUN) / "sent.json"
+    note.write_text(json.dumps({**json.loads(note.read_text()), "asked_at": 0.0}))
+
+
 def test_commits_that_a_pull_brought_ask_for_a_sync(one: CarriedClone) -> None:
     two = bring(one)
     two.git("push", "-q", "origin", "HEAD")
@@ -174,11 +178,11 @@ def test_commits_that_a_pull_brought_ask_for_a_sync(one: CarriedClone) -> None:
         if expected:
             one.sync()
         else:
-            os.utime(one.private(RUN) / "sent.json", (0, 0))  # git notes whole seconds
+            forget_when_asked(one)  # git notes whole seconds
             one.git("pull", "-q")
     assert by_status in one.faber("status").stdout
     one.sync()
-    os.utime(one.private(RUN) / "sent.json", (0, 0))
+    forget_when_asked(one)
     assert "nothing to send" in one.sync().stdout
     assert by_status not in one.faber("status").stdout
 

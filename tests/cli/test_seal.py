@@ -125,7 +125,8 @@ def test_a_seal_of_all_runs_has_a_line_for_each(one: Clone) -> None:
 def test_without_a_run_a_ledger_or_git_there_is_nothing_to_seal(one: Clone, tmp_path: Path) -> None:
     one.put({**one.state, "status": "completed"})
     (one.root / ACTIVE).unlink()
-    assert one.faber("seal").stdout == "nothing to seal: no run is active here\n"
+    said = "nothing to seal: no run is active here; run `faber-ledger run list` to see the runs of this clone\n"
+    assert one.faber("seal").stdout == said
     shutil.copytree(one.root / ".fractary", tmp_path / "plain" / ".fractary")
     plain = Clone(tmp_path / "plain")
     (one.root / ACTIVE).write_text("no-such-run\n")

@@ -402,7 +402,7 @@ def test_a_runs_own_branch_is_named_on_one_that_was_made_from_it(tmp_path: Path)
     start = project.deliver("SessionStart.startup.print", client="second")
     assert "\nBranch: feature/7, but `hotfix/8` is checked out here: run `git switch feature/7`" in (start.packet or "")
     assert "; not its branch (" in (start.message or "")
-    assert "\nBranch: feature/7, but hotfix/8 is checked out here\n" in project.said("status")
+    assert "\nBranch: feature/7, but `hotfix/8` is checked out here: run" in project.said("status")
 
 
 def test_a_specification_that_is_written_is_not_asked_for_again(tmp_path: Path) -> None:
@@ -423,7 +423,7 @@ def test_the_logs_branch_counts_where_the_state_names_none(project: Project) -> 
     assert f"\nBranch: feature/258, but `main` is checked out here: {way}\n" in (
         project.deliver("SessionStart.startup.print", client="second").packet or ""
     )
-    assert "\nBranch: feature/258, but main is checked out here\n" in project.faber("status").stdout
+    assert f"\nBranch: feature/258, but `main` is checked out here: {way}\n" in project.faber("status").stdout
 
 
 def test_a_command_is_given_only_where_it_leads_to_the_branch(project: Project) -> None:

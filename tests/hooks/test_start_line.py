@@ -86,7 +86,7 @@ def test_the_most_urgent_thing_is_said_alone(project: Project) -> None:
     project.change_state(branch="feat/258")
     assert project.deliver(STARTUP).message == f"{LINE}; not its branch{STATUS}"
     status = project.faber("status").stdout
-    assert "\nBranch: feat/258, but main is checked out here\n" in status
+    assert "\nBranch: feat/258, but `main` is checked out here: run `git switch feat/258` before" in status
     assert "A hook said: SessionStart: ❌ ERROR: Required artifact not found / Artifact: plan / " in status
     project.refuse()
     said = project.deliver(STARTUP, client="another").message
@@ -98,6 +98,9 @@ def test_the_most_urgent_thing_is_said_alone(project: Project) -> None:
     project.deliver("PreCompact.auto.print", client="another")
     assert "not recorded" not in project.faber("status").stdout  # that is over
     assert "In git: " not in status  # nothing is to be committed or pushed on the wrong branch
+
+
+AWAY = "Branch: feat/merged, but `main` is checked out here; this clone does not have that branch: "
 
 
 @pytest.mark.parametrize(
@@ -123,15 +126,11 @@ def test_the_most_urgent_thing_is_said_alone(project: Project) -> None:
             "approval refused",
             "Approval rejected (do not go on: ask the user): build: too slow (by mia)",
         ),
-        (
-            {"branch": "feat/merged"},
-            "branch not here",
-            "Branch: feat/merged, which is not in this clone; main is checked out here",
-        ),
+        ({"branch": "feat/merged"}, "branch not here", f"{AWAY}ask where it is"),
         (
             {"branch": "feat/merged", "artifacts": {"pr_url": "https://example.org/pull/1"}},
             "branch gone",
-            "Branch: feat/merged, which is not in this clone (merged and deleted?); main is checked out here",
+            f"{AWAY}merged and deleted? Else ask where it is",
         ),
     ],
 )

@@ -68,7 +68,7 @@ def test_a_colleagues_branch_stays_clean_until_the_run_is_taken_up(project: Proj
     packet = theirs.deliver(START, client="reviewer", pid="9").packet or ""
     assert f"# FABER run {RUN}" in packet
     assert "last committed by dev@AUTHOR. " in packet
-    theirs.git("config", "user.name", "dev@AUTHOR")
+    theirs.git("config", "user.email", "dev@AUTHOR")
     own = theirs.deliver(START, client="author", pid="8").packet or ""
     assert "last committed by you, perhaps in another clone. " in own
     assert 0 < packet.find(f"run `faber-ledger run resume {RUN}` before you change files: ") < packet.index("Phase: ")
