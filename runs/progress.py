@@ -289,7 +289,7 @@ FINISHED = ("completed", "cancelled")
 
 ANSWERS = ("response", "answer")  # of a question to the user
 GRANTED, REJECTED = ("granted", "approved", "approve"), ("rejected", "reject")  # of an approval's status
-TIMES = ("_at", "timestamp")  # ends of the names of its times
+TIMES = ("_at", "timestamp")  # ends of the names of its times; `at` alone is one, too
 
 
 def pending_approvals(state: dict[str, Any]) -> list[dict[str, Any]]:
@@ -315,7 +315,12 @@ def _newest_approvals(state: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _time_of(approval: dict[str, Any]) -> float:
     """Return the newest of an approval's times, 0 if it has none."""
-    return max([seconds_of(approval[name]) or 0 for name in approval if name.endswith(TIMES)], default=0)
+    return max([seconds_of(approval[name]) or 0 for name in approval if is_time(name)], default=0)
+
+
+def is_time(name: str) -> bool:
+    """Return whether a member of an approval, or of an answer, is one of its times."""
+    return f"_{name}".endswith(TIMES)
 
 
 def is_rejected(approval: dict[str, Any]) -> bool:
@@ -342,7 +347,7 @@ def is_approved(state: dict[str, Any], phase: str | None) -> bool:
 def words_of_approval(approval: dict[str, Any]) -> str:
     """Return for what an approval is asked, why, and who is to give it."""
     words = ": ".join([text for name in ("phase", "reason") if (text := text_of_value(approval.get(name)))])
-    others = [name for name in approval if name not in ("phase", "reason", "status") and not name.endswith(TIMES)]
+    others = [name for name in approval if name not in ("phase", "reason", "status") and not is_time(name)]
     more = [f"{name.removeprefix('approved_')} {text}" for name in others if (text := text_of_value(approval[name]))]
     return f"{words} ({', '.join(more)})" if more else words
 

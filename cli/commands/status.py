@@ -18,7 +18,15 @@ from faber_ledger.cli.sync.versions import due_files
 from faber_ledger.cli.ui.git_words import command_to_fetch, in_git_data, in_git_line
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import absorb_first, choose_run, quiet_run_argument
-from faber_ledger.cli.ui.words import CLIENT, ago, events_shown, plural, publishing_hint, sessions_unknown
+from faber_ledger.cli.ui.words import (
+    CLIENT,
+    ago,
+    events_after_finish,
+    events_shown,
+    plural,
+    publishing_hint,
+    sessions_unknown,
+)
 from faber_ledger.context.branch import (
     MAY_BE_AT_REMOTE,
     branch_of_run,
@@ -279,7 +287,7 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
 def _not_in_file_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str]:
     if found.missing:
         if found.why == AS_FINISHED:
-            yield f"In this clone alone: {events_shown(found.missing)} of the log, since {found.why}"
+            yield f"In this clone alone: {events_after_finish(found.missing, run.run_id)}"
             return
         because = f", since {found.why}" if found.why is not None else ""
         what = f"{events_shown(found.missing)} of the log{because}; {publishing_hint(run, TreeNote(run), state)}"

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 from faber_ledger.cli.reports.file_versions import list_versions
 from faber_ledger.cli.ui.progress import progress
 from faber_ledger.cli.ui.which_run import recheck_under_lock
-from faber_ledger.cli.ui.words import events_of_log_are, events_shown, plural, publishing_hint, value_words
+from faber_ledger.cli.ui.words import (
+    events_after_finish,
+    events_of_log_are,
+    events_shown,
+    plural,
+    publishing_hint,
+    value_words,
+)
 from faber_ledger.context.branch import branch_of_run, where_files_are
 from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.ledger.encoding import HASH, ID, PAYLOAD, ROW
@@ -130,9 +137,10 @@ def _published_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
         if lacked:
             is_over = state is not None and state.get("status") in FINISHED and not note.barred
             why = AS_FINISHED if is_over and is_finished_in_head(run) else why  # whatever is checked out
-            where = "in this clone alone" if why == AS_FINISHED else f"not in {run.shown(run.ledger_path)}"
-            what = f"{events_of_log_are(lacked)} {where}: {why}"
-            hint = publishing_hint(run, note, state) if why != AS_FINISHED else ""  # nothing has to be done
+            what = f"{events_of_log_are(lacked)} not in {run.shown(run.ledger_path)}: {why}"
+            hint = publishing_hint(run, note, state)
+            if why == AS_FINISHED:
+                what, hint = events_after_finish(lacked, run.run_id), ""
             yield LogProblem("not_published", None, what, hint, is_note=True)
         if problem is None:
             return

@@ -42,6 +42,12 @@ def events_of_log_are(count: int) -> str:
     return f"{events_shown(count)} of the log {'is' if count == 1 else 'are'}"
 
 
+def events_after_finish(count: int, run_id: str) -> str:
+    """Return the sentence about events that came after the commit that finished a run."""
+    would = f"`faber-ledger seal {run_id}` would publish {'it' if count == 1 else 'them'}"
+    return f"{events_shown(count)} came after the commit that finished the run: nothing has to be done ({would})"
+
+
 def sessions_unknown(count: int) -> str:
     """Return the half sentence about sessions of a state whose events the ledger lacks."""
     return f"state.json has {plural(count, 'session')} whose events the ledger lacks"

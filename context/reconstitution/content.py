@@ -212,9 +212,7 @@ def _is_of_approval(event: dict[str, Any], approval: dict[str, Any]) -> bool:
 
 
 def _newest_time(one: dict[str, Any]) -> Any:
-    return max(
-        [value for name, value in one.items() if name.endswith(progress.TIMES) and seconds_of(value)], default=None
-    )
+    return max([value for name, value in one.items() if progress.is_time(name) and seconds_of(value)], default=None)
 
 
 def _answered(one: dict[str, Any], label: str, text: str) -> tuple[object, str]:

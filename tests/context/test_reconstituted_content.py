@@ -422,8 +422,9 @@ def test_who_approved_and_what_was_answered_are_among_the_decisions(project: Pro
         "- [2026-01-07T10:00:00Z] approval, given: release (by maria)"
     ]
     assert not [line for line in only(project, "decisions") if "Drop the cache" in line]
-    project.change_state(approvals=[{"phase": "release", "status": "granted", "timestamp": "2026-01-07T10:00:00Z"}])
-    assert "- [2026-01-07T10:00:00Z] approval, given: release" in only(project, "decisions")
+    for name in ("timestamp", "at"):
+        project.change_state(approvals=[{"phase": "release", "status": "granted", name: "2026-01-07T10:00:00Z"}])
+        assert "- [2026-01-07T10:00:00Z] approval, given: release" in only(project, "decisions")
     for given in ([], [approval]):
         project.change_state(approvals=given, pending_approvals=[approval])
         assert len([line for line in only(project, "decisions") if "release (by maria)" in line]) == 1
