@@ -83,12 +83,12 @@ def _is_in_commit(tree: WorkTree) -> bool:
 def is_finished_in_head(run: Run) -> bool:
     """Return whether git's last commit has the work tree's ledger as it is, and the run as finished.
 
-    Where git ignores `state.json`, the one here decides.
+    Where git ignores `state.json`, the one here decides; where ledgers travel in git refs, it stands for the ledger.
     """
     from faber_ledger.runs.copies import is_as_in_head, read_in_head  # only of a finished run
     from faber_ledger.runs.state_file import parse_state
 
-    if not is_as_in_head(run, run.ledger_path):
+    if not is_as_in_head(run, run.state_path if carries_refs(run.root) else run.ledger_path):
         return False
     committed = read_in_head(run, run.state_path)
     try:

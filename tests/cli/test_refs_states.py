@@ -165,7 +165,7 @@ def test_commits_that_a_pull_brought_ask_for_a_sync(one: CarriedClone) -> None:
     two.git("push", "-q", "origin", "HEAD")
     by_status = "; origin may have more, since git has fetched the run's branch: `faber-ledger sync` fetches and"
     by_packet = (
-        "This run may have gone on elsewhere, since git has fetched newer commits of its branch. Before you go on, run"
+        "A pull brings no ledgers, and git has fetched newer commits of this run's branch: before you go on, run"
         " `faber-ledger sync`, then read its state.json again."
     )
     for number in range(8):  # the newest sessions are all here
@@ -253,6 +253,20 @@ def test_a_look_at_a_run_that_a_pull_has_finished_removes_the_backup(tmp_path: P
     one.change(status="completed", updated_at=LATEST)  # as a pull brings it
     one.faber("run", "list")
     assert not backup.exists()
+
+
+def test_the_end_of_a_client_leaves_a_finished_run_as_it_was_committed(tmp_path: Path) -> None:
+    """Else git would refuse to switch from the branch that is done."""
+    one = CarriedClone.started(tmp_path / "one")
+    one.record("works")
+    one.change(phases={"release": {"status": "completed"}})
+    one.faber("run", "finish", RUN)
+    one.commit("Done")
+    wait_until(lambda: utc_text(now()) > one.state["completed_at"])  # its end is later than the inferred one
+    one.end("works")
+    assert one.git("status", "--porcelain") == ""
+    assert "session_ended" in one.faber("log", RUN).stdout
+    one.faber("verify", RUN)
 
 
 def test_what_a_sync_said_of_a_merge_is_not_said_again(one: CarriedClone) -> None:
