@@ -99,7 +99,7 @@ class GitSurvey:
     def find_missing(self, run: Run) -> Missing | None:
         """Return what of a run's files git lacks; None if git ignores them or does not answer, or they are not here."""
         if run.is_kept:
-            newer = self._find_finished(find_run(run.root, run.run_id), self.pulled + self._default_branches())
+            newer = self.find_finished(find_run(run.root, run.run_id))
             return Missing([], [], False, False, newer) if newer is not None else None
         if not os.path.isfile(run.ledger_path):
             return None
@@ -114,9 +114,7 @@ class GitSurvey:
         change = names.get(os.path.basename(run.ledger_path))
         if change is None and not is_in_head(run):
             return None
-        newer = self.find_newer(run) or self._find_finished(
-            run, [one for one in self._default_branches() if one not in self.pulled]
-        )
+        newer = self.find_newer(run) or self.find_finished(run)
         own = sorted({*map(os.path.basename, files)} & names.keys())
         others = [os.path.basename(path) for path in of_faber if any([f"/{path}" in f"/{one}" for one in changes])]
         return Missing(own, others, change == "??", self._is_unpushed(files), newer)
@@ -141,13 +139,14 @@ class GitSurvey:
         merged = self._default_branches() if self.is_gone else []
         return next((one for one in [*self.pulled, *merged] if is_newer_in(run, one.commit, self._deadline)), None)
 
-    def _find_finished(self, run: Run, branches: list[Branch]) -> Branch | None:
+    def find_finished(self, run: Run) -> Branch | None:
         """Return the branch that has a run finished, by a later state than HEAD's, which has it at work or lacks it.
 
         So it is where the run was merged, and the upstream is not known to be gone.
         """
+        branches = self.pulled + self._default_branches()
         here = state_in(run, "HEAD") if branches else {}
-        for one in branches if here.get("status") not in FINISHED else ():
+        for one in dict.fromkeys(branches) if here.get("status") not in FINISHED else ():
             there = state_in(run, one.commit)
             is_later = (seconds_of(there.get("updated_at")) or 0.0) >= (seconds_of(here.get("updated_at")) or 0.0)
             if there.get("status") in FINISHED and is_later:

@@ -7,6 +7,7 @@ from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.errors import LedgerError, StateMissing
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import active_run, can_be_on_branch
+from faber_ledger.runs.in_git import GitSurvey
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.of_work import is_of_work
 from faber_ledger.runs.on_branches import root_with_branch
@@ -66,6 +67,8 @@ def other_active_run(root: str, run_id: str) -> OtherRun | None:
     if active.run_id is None or active.run_id == run_id:
         return None
     status = active.status if isinstance(active.status, str) else None
+    if status not in progress.FINISHED and GitSurvey(root).find_finished(run_here(root, active.run_id)) is not None:
+        status = "completed"  # where it was merged
     return OtherRun(active.run_id, status, can_be_on_branch(root, active.run_id))
 
 

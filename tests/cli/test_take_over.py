@@ -175,6 +175,20 @@ def test_on_another_branch_the_active_run_is_only_named(project: Project) -> Non
 # A run that only a scan finds
 
 
+def test_nobody_is_asked_about_a_run_that_is_finished_where_it_was_merged(project: Project) -> None:
+    """The branch was merged elsewhere; here it is checked out as it was."""
+    project.git("switch", "--quiet", "--create", "feature/1")
+    run_id = project.start_run("1")
+    project.git("add", ".fractary")
+    project.git("commit", "--quiet", "-m", "The run")
+    finish(project, run_id, "completed", "2026-01-05T14:30:22Z")
+    project.git("commit", "--quiet", "-am", "Done")
+    project.git("update-ref", "refs/remotes/origin/main", "HEAD")
+    project.git("remote", "add", "origin", "elsewhere")
+    project.git("reset", "--quiet", "--hard", "HEAD~1")
+    assert WARNING not in project.faber("run", "start", "--work-id", "2").stdout
+
+
 @pytest.mark.parametrize(
     ("command", "is_named"),
     [
