@@ -93,16 +93,10 @@ def is_of_another(run: Run, state: dict[str, Any]) -> bool:
 
     On the default branch that says nothing.
     """
-    from faber_ledger.runs.log import read_log  # few ask
-
-    here, default = branch_of(run.root), default_branch(run.root)
-    if not carries_refs(run.root) or here in (None, default):
+    here = branch_of(run.root)
+    if not carries_refs(run.root) or here in (None, default_branch(run.root)):
         return False
-    named = branch_name(state)
-    if named is None and not run.is_kept:
-        with read_log(run) as log:
-            named = log.first_branch(besides=default)
-    return named not in (None, here)
+    return (branch_name(state) or branch_of_run(run)) not in (None, here)
 
 
 def not_in_tree(run: Run, branch: object) -> str:

@@ -6,9 +6,8 @@ processes can share one.
 
 from __future__ import annotations
 
-import os
-
 from faber_ledger.ledger.clock import event_id, seconds_of
+from faber_ledger.ledger.disk import around
 from faber_ledger.projections import fold
 from faber_ledger.projections.fold import current_session, entry_of, open_sessions, session_history
 from faber_ledger.recording.call import agent_of
@@ -329,13 +328,7 @@ def _is_elsewhere(entry: object, root: str) -> bool:
     machine, cwd = environment.get("hostname"), environment.get("cwd")
     if isinstance(machine, str) and machine != hostname():
         return True
-    if not isinstance(cwd, str) or _is_in(cwd, root):
-        return False
-    return not any([_is_in(cwd, one) for one in other_roots(root)])
-
-
-def _is_in(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(os.path.join(folder, ""))
+    return isinstance(cwd, str) and around(cwd, [root]) is None and around(cwd, other_roots(root)) is None
 
 
 TIMESTAMP = 10  # characters, with which an event's id begins

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 
 from faber_ledger.ledger.clock import event_id, now
 from faber_ledger.ledger.log import Log
@@ -113,15 +112,6 @@ class Sent(Note):
     def note_shared(self, digest: str) -> None:
         """Note which state this work tree and `commit` both have."""
         self.here.digest, self.here.base, self.here.seen = digest, self.commit, self.commit
-
-
-def note_asked(run: Run) -> None:
-    """Note that the remote was asked for a run just now."""
-    sent = Sent(run)
-    if sent.commit:
-        sent.asked_at = now()
-        with suppress(OSError):  # the note that is there says what must last
-            sent.save()
 
 
 def may_lack(run: Run, state: dict[str, Any]) -> bool:

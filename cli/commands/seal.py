@@ -94,12 +94,10 @@ def _find_active(root: str) -> tuple[list[Run], str | None]:
     except NoActiveRun as error:
         return [], f"{error.message}; {error.hint}"
     if run.is_kept:
-        why = f"this work tree does not have the files of {run.run_id}"
-    elif lacks_ledger(run) and not _has_started_here(run):
-        why = f"the active run {run.run_id} has no ledger here"
-    else:
-        return [run], None
-    return [], why
+        return [], f"this work tree does not have the files of {run.run_id}"
+    if lacks_ledger(run) and not _has_started_here(run):
+        return [], f"the active run {run.run_id} has no ledger here"
+    return [run], None
 
 
 def _named_runs(root: str, named: str | None, *, every: bool) -> list[Run]:

@@ -13,6 +13,7 @@ from faber_ledger.cli.worktrees import git
 from faber_ledger.cli.worktrees.creation import shorten_path
 from faber_ledger.cli.worktrees.survey import Site, survey, update_registry
 from faber_ledger.ledger.clock import now
+from faber_ledger.ledger.disk import folder_around
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import git_command, progress
 from faber_ledger.runs.layouts import find_run
@@ -85,13 +86,9 @@ def _data(site: Site) -> dict[str, Any]:
         "path": site.tree.path,
         "main": site.tree.is_main,
         "run_id": site.run_id,
-        "work_id": site.work_id,
         "branch": site.tree.branch,
         "commit": site.tree.head,
-        "status": site.status,
-        "phase": site.phase,
-        "open_session": site.session,
-        "last_event_at": site.last_event,
+        **{name: site.row.get(name) for name in ("work_id", "status", "phase", "open_session", "last_event_at")},
         "locked": site.tree.locked,
         "problem": site.problem,
         "record": site.record,
@@ -111,9 +108,9 @@ def _cells(site: Site) -> tuple[str, ...]:
         shorten_path(site.tree.path),
         site.run_id or "-",
         site.tree.branch or "(detached)",
-        site.phase or "-",
-        "-" if site.run_id is None else "yes" if site.session else "no",
-        site.last_event or "-",
+        site.row.get("phase") or "-",
+        "-" if site.run_id is None else "yes" if site.row.get("open_session") else "no",
+        site.row.get("last_event_at") or "-",
     )
 
 
@@ -130,7 +127,7 @@ def _clean_up(site: Site, sites: list[Site], here: str, *, named: bool, dry_run:
             ours = os.path.join(os.path.relpath(os.path.join(site.root, ".fractary"), site.tree.path), "")
             names = [name for name in git.list_ignored(site.tree) if not name.startswith(ours)]
             lost = [f"files that git ignores are removed with it: {', '.join(names)}"] if names else []
-            why = [f"its run is {site.status}, and {merged}", *lost]
+            why = [f"its run is {site.row.get('status')}, and {merged}", *lost]
             if not dry_run:
                 common = common_directory(here) or here
                 # Git checks for uncommitted work once more.
@@ -151,16 +148,16 @@ def _list_blockers(site: Site, sites: list[Site], here: str, *, named: bool) -> 
         return ["no run is in it: `git worktree remove` is for worktrees of other work"]
     changed = git.list_changes(site.tree)
     some = ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if changed[3:] else "")
-    run = find_run(site.root, site.run_id)
+    run, session = find_run(site.root, site.run_id), site.row.get("open_session")
     ignored = [] if _is_sent(run) else git.list_ignored(site.tree, run.required_paths)
-    inner = [one.tree.path for one in sites if one is not site and _is_below(one.tree.path, site.tree.path)]
+    inner = [one.tree.path for one in sites if one is not site and folder_around(one.tree.path, [site.tree.path])]
     reasons = {
-        "you are in it": _is_below(here, site.tree.path),
+        "you are in it": folder_around(here, [site.tree.path]) is not None,
         f"it is locked: {site.tree.locked}; `git worktree unlock` unlocks it": site.tree.locked is not None,
-        f"its run is {site.status}": site.status not in progress.FINISHED,
+        f"its run is {site.row.get('status')}": site.row.get("status") not in progress.FINISHED,
         "its record says `auto_cleanup: false`, so it is removed only by name": not named
         and (site.record or {}).get("auto_cleanup") is False,
-        f"the session {site.session} of the run {site.run_id} is open": site.session is not None,
+        f"the session {session} of the run {site.run_id} is open": session is not None,
         f"uncommitted work: {some}; commit and merge it first": bool(changed),
         f"git ignores {', '.join(ignored)}: copy the run's folder, then `git worktree remove`": bool(ignored),
         f"another worktree is in it: {', '.join(inner)}": bool(inner),
@@ -173,10 +170,6 @@ def _is_sent(run: Run) -> bool:
     """Return whether a run's ref at the remote has its files as they are here."""
     sent = Sent(run)
     return carries_refs(run.root) and sent.commit != "" and not sent.is_forgotten and not due_files(run, sent)
-
-
-def _is_below(folder: str, top: str) -> bool:
-    return os.path.join(os.path.realpath(folder), "").startswith(os.path.join(os.path.realpath(top), ""))
 
 
 def _cleanup_lines(results: list[dict[str, Any]]) -> Iterator[str]:

@@ -25,6 +25,7 @@ from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.log import lacks_ledger, read_log
+from faber_ledger.runs.progress import text_of
 from faber_ledger.runs.run import Run, find_root
 from faber_ledger.runs.seen import client_of_process, is_alive, note_delivery
 
@@ -55,7 +56,7 @@ class AgentSession:
         client = self._own
         pid: str | None = str(os.getpid())
         if (start := self._find_open(root)) is not None:
-            client, pid = start["client"] or "", pid_of(start)
+            client, pid = start["client"] or "", text_of(dict(start["event"]), "pid")
         elif self._agent == CLIENT and (hooked := client_of_process(root, str(os.getppid()), self._own)) is not None:
             client, pid = hooked.client, hooked.pid
         os.environ["CLAUDE_CODE_SESSION_ID"] = client
@@ -118,7 +119,8 @@ class AgentSession:
             return False
         if start["client"] is None or start["client"].startswith(OWN):
             return start["client"] == self._own
-        return dict(start["event"]).get("agent") == self._agent and is_alive(pid_of(start)) is not False
+        event = dict(start["event"])
+        return event.get("agent") == self._agent and is_alive(text_of(event, "pid")) is not False
 
     def _deliver(self, kind: type[Hook], root: str, run: Run | None, hook: str, **fields: str) -> str | None:
         """Record a delivery that no hook has sent, and return the text that it is answered with."""
@@ -156,12 +158,6 @@ class _Again(Start):
         recording.append(loads)
         self._is_recorded = True
         return Decided()
-
-
-def pid_of(start: Recorded) -> str | None:
-    """Return the process of the client whose session started; None if it is not known."""
-    found = dict(start["event"]).get("pid")
-    return found if isinstance(found, str) else None
 
 
 def agent_name(name: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import posixpath
 import sqlite3
 from collections.abc import Callable, Iterator
 from operator import itemgetter
@@ -47,14 +46,13 @@ from faber_ledger.runs.progress import (
 from faber_ledger.runs.projecting import find_restorable, known_members
 from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import Run
-from faber_ledger.runs.seen import machine_of
+from faber_ledger.runs.seen import changed_at, machine_of
 from faber_ledger.runs.state_file import is_state_ignored, read_state, state_copy_path
 from faber_ledger.runs.state_write import KnownState, finished_copy, refresh_copy_if_newer
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.postgres.fleet import Found
-    from faber_ledger.projections.fold import Blocks
 
 
 def list_runs(root: str, filters: Filters, read: Callable[[Run], RunFacts]) -> list[Row]:
@@ -69,15 +67,8 @@ def list_runs(root: str, filters: Filters, read: Callable[[Run], RunFacts]) -> l
         if not filters.fit(row):
             continue
         about = {"run_id": run.run_id, "active": run.run_id == active, "in_work_tree": not run.is_kept}
-        rows.append((row["last_event_at"] or _time_of(run.state_path), run.run_id, {**about, **row}))
+        rows.append((row["last_event_at"] or utc_text(changed_at(run.state_path) or 0), run.run_id, {**about, **row}))
     return [row for _, _, row in sorted(rows, key=itemgetter(0, 1), reverse=True)]
-
-
-def _time_of(path: str) -> str:
-    try:
-        return utc_text(os.stat(path).st_mtime)
-    except OSError:
-        return ""
 
 
 class RunFacts(NamedTuple):
@@ -88,11 +79,6 @@ class RunFacts(NamedTuple):
     start: Recorded | None
     is_open: bool
     usage: Usage
-
-
-def read_row(run: Run, filters: Filters) -> Row:
-    """Return a run as the lists show it."""
-    return describe_facts(run, read_facts(run), filters)
 
 
 def describe_facts(run: Run, known: RunFacts, filters: Filters) -> Row:
@@ -136,7 +122,8 @@ def read_facts(run: Run) -> RunFacts:
                     ledger_problem = f"{sessions_unknown(len(unknown))}: `faber-ledger sync` fetches what was sent"
                 blocks = folded
                 live = live_start(run, View(opened, blocks))
-                start = live or newest_start(opened, blocks)
+                newest = [one["session_id"] for one in summarize_sessions(blocks)][-1:]
+                start = live or opened.start_of(newest_open(blocks) or "".join(newest))
                 if state and not is_ignored:
                     refresh_copy_if_newer(run, document, lambda message: None)
                 branch = branch or opened.first_branch(besides=default_branch(run.root)) or ""
@@ -163,12 +150,6 @@ def read_facts(run: Run) -> RunFacts:
         "ledger_problem": ledger_problem,
     }
     return RunFacts(row, state, start, live is not None or newest_open(blocks) is not None, usage)
-
-
-def newest_start(log: Log, blocks: Blocks) -> Recorded | None:
-    """Return the event that began a run's open session, else its newest one; None if no event did."""
-    newest = "".join([session["session_id"] for session in [*summarize_sessions(blocks)][-1:]])
-    return log.start_of(newest_open(blocks) or newest)
 
 
 OTHER_ID = "give another --run-id, or none to have one made"
@@ -208,18 +189,15 @@ def _refs(run: Run) -> list[str]:
 
     From HEAD's own commit it was deleted here.
     """
-    top = top_of(run.root)
-    if top is None:
+    if top_of(run.root) is None:
         return []
-    inside = os.path.relpath(os.path.realpath(run.root), os.path.realpath(top)).replace(os.sep, "/")
     head = run_git("rev-parse", "--verify", "--quiet", "HEAD", at=run.root).stdout.decode().strip() or "-"
     form = "--format=%(objectname) %(*objectname) %(refname)"
     listed = run_git("for-each-ref", form, at=run.root).stdout.decode("utf-8", "surrogateescape").splitlines()
     names = [line.split(" ", 2)[2] for line in listed if head not in line.split(" ", 2)[:2]]
     places = [run, *places_in_layouts(run.root, run.run_id)]
     files = dict.fromkeys([run.shown(path) for one in places for path in one.required_paths])
-    paths = [posixpath.normpath(f"{inside}/{name}") for name in files]
-    wanted = [(name, f"{name}:{path}") for name in names for path in paths]
+    wanted = [(name, f"{name}:./{path}") for name in names for path in files]
     answers = run_git(
         "cat-file",
         "--batch-check=%(objecttype)",

@@ -54,7 +54,7 @@ from faber_ledger.runs.layouts import copy_writers, find_run, tree_name
 from faber_ledger.runs.log import lacks_ledger, open_run_log
 from faber_ledger.runs.run import Run, clone_folder, path_in_clone
 from faber_ledger.runs.seen import changed_at
-from faber_ledger.runs.sent import Sent, SentState, note_asked
+from faber_ledger.runs.sent import Sent, SentState
 from faber_ledger.runs.set_aside import report
 from faber_ledger.runs.state_file import parse_state, read_state
 from faber_ledger.runs.state_write import refresh_copy
@@ -195,9 +195,10 @@ def exchange_refs(
             _note_problem(found.values(), remote, failure)
             raise unavailable(remote, failure) from error
         _note_problem([one for one in found.values() if one.why is not None], remote)
-        for one in found.values():
-            if one.why is None:
-                note_asked(one.run)
+        for sent in [sent for one in found.values() if one.why is None and (sent := Sent(one.run)).commit]:
+            sent.asked_at = now()
+            with suppress(OSError):  # the note that is there says what must last
+                sent.save()
     return list(found.values())
 
 

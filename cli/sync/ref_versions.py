@@ -11,13 +11,13 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from faber_ledger.cli.sync.arrival import remote_of
-from faber_ledger.cli.sync.refs import FETCHED, LEDGER, SENT, read, ref_name
+from faber_ledger.cli.sync.refs import FETCHED, LEDGER, SENT, list_commits, read, ref_name
 from faber_ledger.cli.ui.words import events_shown, plural
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.encoding import PAYLOAD
 from faber_ledger.ledger.union import rows_in_file
 from faber_ledger.ledger.verify import LogProblem
-from faber_ledger.runs.git_command import git, limit_answers, run_git
+from faber_ledger.runs.git_command import git, limit_answers
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.sent import Sent
 
@@ -33,12 +33,6 @@ def refs_here(top: str, name: str) -> dict[str, str]:
     rows = [line.split(" ", 1) for line in listed.splitlines()]
     found = {ref: commit for commit, ref in rows if ref == SENT + name or ref.endswith(f"/{name}")}
     return dict(sorted(found.items(), key=lambda one: (one[0] != SENT + name, one[0])))
-
-
-def list_commits(top: str, tip: str) -> list[str]:
-    """Return the commits that a tip reaches, the newest first; empty if some of them are not here."""
-    done = run_git("rev-list", tip, "--", at=top)
-    return os.fsdecode(done.stdout).split() if done.returncode == 0 else []
 
 
 def may_have_event(top: str, commit: str, name: str) -> bool:

@@ -338,10 +338,10 @@ def _read_commit(process: subprocess.Popen[bytes], folder: str, commit: str, nam
     return found
 
 
-def list_history(top: str, commit: str) -> list[str]:
-    """Return a commit and those before it, the newest first; none where git does not have it."""
-    printed = run_git("rev-list", f"--max-count={LONGEST_HISTORY}", commit, "--", at=top).stdout
-    return os.fsdecode(printed).split()
+def list_commits(top: str, tip: str, most: int = -1) -> list[str]:
+    """Return at most so many commits that a tip reaches, the newest first; none if some of them are not here."""
+    done = run_git("rev-list", f"--max-count={most}", tip, "--", at=top)
+    return os.fsdecode(done.stdout).split() if done.returncode == 0 else []
 
 
 def _read_object(process: subprocess.Popen[bytes], name: str, kind: bytes, path: str, largest: int) -> str:

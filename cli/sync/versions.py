@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from faber_ledger.cli.sync.refs import LARGEST, METADATA, STATE, Commit, Remote, list_history, read
+from faber_ledger.cli.sync.refs import LARGEST, LONGEST_HISTORY, METADATA, STATE, Commit, Remote, list_commits, read
 from faber_ledger.cli.ui.attention import pull_request, what_it_waits_for
 from faber_ledger.files.text import one_line
 from faber_ledger.ledger.clock import seconds_of, utc_text
@@ -147,7 +147,7 @@ def digest_of_metadata(content: bytes) -> str:
 
 def find_base(run: Run, commit: str, name: str, digest: str) -> str:
     """Return the newest commit, from `commit` back, whose file has this digest; empty if none has."""
-    commits = list_history(run.root, commit) if commit else []
+    commits = list_commits(run.root, commit, LONGEST_HISTORY) if commit else []
     with read(run.root, commits, [name]) as versions:
         for version in versions:
             if version is not None and digest == _digest_in(name, version.files.get(name)):

@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from faber_ledger.cli.reports.run_list import read_row
-from faber_ledger.cli.ui.attention import Filters
+from faber_ledger.cli.reports.run_list import describe_facts, read_facts
+from faber_ledger.cli.ui.attention import Filters, Row
 from faber_ledger.cli.worktrees import git
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import LedgerError
@@ -22,20 +22,17 @@ RECORDED = {"completed": "completed", "failed": "failed", "cancelled": "abandone
 class Site(NamedTuple):
     """A work tree and the run that is active in it, or that was, if its folder is gone.
 
-    `member` is the member `worktree` of the run's state if it is about this work tree's branch, `record` the registry's
-    newest record of the work tree, and `problem` says what is wrong with either.
+    `row` describes the run as `run list` does, where it can be read. `member` is the member `worktree` of its state if
+    that is about this work tree's branch, `record` the registry's newest record of the work tree, and `problem` says
+    what is wrong with either.
     """
 
     tree: git.Tree
     root: str
     member: dict[str, Any]
+    row: Row
     run_id: str | None = None
-    work_id: str | None = None
-    status: str | None = None
-    phase: str | None = None
-    session: str | None = None
     problem: str | None = None
-    last_event: str | None = None
     record: worktree_registry.Record | None = None
 
 
@@ -71,10 +68,11 @@ def update_registry(root: str, *, at: float, warn: Callable[[str], None]) -> Non
 
 
 def _survey_tree(tree: git.Tree, root: str, known: list[worktree_registry.Record]) -> Site:
-    site, last = Site(tree, root, {}), _newest(known, tree.path, None)
+    site, last = Site(tree, root, {}, {}), _newest(known, tree.path, None)
     if tree.problem is not None:
-        former = {"run_id": last["workflow_run_id"], "work_id": last.get("work_id")} if last else {}
-        return site._replace(problem=tree.problem, **former)
+        former = last or {}
+        row = {"work_id": former.get("work_id")}
+        return site._replace(problem=tree.problem, run_id=former.get("workflow_run_id"), row=row)
     run_id = active_run(root, by_author=False).run_id
     return _with_run(site, run_id) if run_id is not None else site
 
@@ -88,17 +86,15 @@ def _newest(records: list[worktree_registry.Record], path: str, run_id: str | No
 def _with_run(site: Site, run_id: str) -> Site:
     """Return the site with its run: its status, its session, and what is wrong with it."""
     try:
-        row = read_row(run_here(site.root, run_id), Filters())
+        run = run_here(site.root, run_id)
+        row = describe_facts(run, read_facts(run), Filters())
     except LedgerError as error:
         return site._replace(run_id=run_id, problem=error.message)
-    member = row["worktree"]
+    status, work_id, member = row["status"], row["work_id"], row["worktree"]
+    row |= {"status": None if status is None else str(status), "work_id": work_id if isinstance(work_id, str) else None}
     return site._replace(
         run_id=run_id,
-        work_id=row["work_id"] if isinstance(row["work_id"], str) else None,
-        status=str(row["status"]) if row["status"] is not None else None,
-        phase=row["phase"],
-        session=row["open_session"],
-        last_event=row["last_event_at"],
+        row=row,
         problem=row["problem"] or row["ledger_problem"],
         member=member if isinstance(member, dict) and member.get("branch") == site.tree.branch else {},
     )
@@ -109,16 +105,16 @@ def _record(site: Site) -> worktree_registry.Record:
     record: worktree_registry.Record = {
         "path": site.tree.path,
         "workflow_run_id": site.run_id,
-        "work_id": site.work_id,
-        "status": RECORDED.get(site.status or "", "active"),
-        "created_at": str(site.member.get("created_at") or site.last_event or utc_text(0)),
+        "work_id": site.row.get("work_id"),
+        "status": RECORDED.get(site.row.get("status") or "", "active"),
+        "created_at": str(site.member.get("created_at") or site.row.get("last_event_at") or utc_text(0)),
         "created_by": "fractary-faber" if site.member.get("created_by") == "fractary-faber" else "manual",
         "branch": site.tree.branch,
-        "last_activity": site.last_event,
+        "last_activity": site.row.get("last_event_at"),
         "metadata": {"git_commit": site.tree.head},
     }
     if isinstance(site.member.get("auto_cleanup"), bool):
         record["auto_cleanup"] = site.member["auto_cleanup"]
-    if site.status == "completed":
-        record["completed_at"] = site.last_event or record["created_at"]
+    if site.row.get("status") == "completed":
+        record["completed_at"] = site.row.get("last_event_at") or record["created_at"]
     return record
