@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from faber_ledger.cli.reports.run_list import describe_unknown
 from faber_ledger.cli.reports.usage import usage_data, usage_line
 from faber_ledger.cli.ui.event_words import line_of
 from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_long
@@ -17,6 +19,7 @@ from faber_ledger.cli.ui.which_event import MOMENT, Moment, find_session, parse_
 from faber_ledger.cli.ui.which_run import run_argument, run_with_ledger
 from faber_ledger.cli.ui.words import change_data, change_line, plural, session_data, session_table
 from faber_ledger.ledger.clock import utc_text
+from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.projections import fold
 from faber_ledger.projections.difference import apply_event
@@ -24,6 +27,7 @@ from faber_ledger.projections.history import SessionFacts, SessionSummary, summa
 from faber_ledger.projections.usage import Usage
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run
+from faber_ledger.runs.state_file import read_state
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
@@ -109,8 +113,13 @@ class Replay:
         if not count:
             yield "no event" if self.session is not None else "the log is empty: nothing has happened yet"
         lines = list(session_table(self.sessions(), _tokens_of(self.usage)))
-        if self.session is None and lines and (tokens := usage_line(self.usage)):
-            lines += ["", f"tokens: {tokens}"]
+        tokens = usage_line(self.usage)
+        sums = [f"tokens: {tokens}"] if tokens else []
+        with suppress(LedgerError):  # without a state only the log is known
+            found = fold.blocks_of(read_state(self.run).value)
+            sums += filter(None, [describe_unknown(self.run, self.projector.blocks, found)])
+        if self.session is None and lines and sums:
+            lines += ["", *sums]
         if has_events and lines:
             yield ""
         yield from lines or ([] if has_events or not count else [NO_SESSION])

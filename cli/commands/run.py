@@ -63,7 +63,7 @@ def run_list(limit: int | None, at_remote: bool, as_json: bool, **wanted: Any) -
     clone is working or idle while its client lives. `age` is the time since the run was heard of; with --remote it is
     `sent`, the time since it was sent. `~` marks a run whose files this work tree does not have; where it has no
     unfinished run, those of other branches, as last fetched, are named. With --mine the last lines sum up by week what
-    this clone's own sessions cost, also on runs that went on elsewhere, and how long they were at work.
+    this clone's own sessions cost, and how long they were at work.
 
     \b
     Example: faber-ledger run list --status in_progress --limit 10
@@ -143,7 +143,7 @@ def _table(rows: list[dict[str, Any]], filters: Filters, missing: Container[str]
         yield no_runs_text(find_root(os.getcwd()))
         return
     if not rows:
-        yield "no run had its newest session in this clone" if filters == Filters(mine=True) else "no run matches"
+        yield "no run has a session of this clone" if filters == Filters(mine=True) else "no run matches"
         return
     yield from attention_table(rows, lambda row: "* " if row["active"] else "~ " if row["run_id"] in missing else "  ")
     for row in rows:

@@ -18,6 +18,7 @@ from faber_ledger.cli.ui.which_run import (
     check_in_tree,
     complete_runs,
     hint_to_list,
+    is_work_item,
     match_run,
     named_run,
     work_id_option,
@@ -126,15 +127,7 @@ def resume(run: str | None, run_id: str | None, work_id: str | None, yes: bool, 
     if run is not None and run_id is not None:
         raise click.UsageError("give RUN or --run-id, not both")
     root = find_root(os.getcwd())
-    try:
-        named = named_run(root, run or run_id, work_id)
-        if work_id is not None and named not in (None, run, run_id):
-            named = newest_of_work(root, named or "", work_id, warn)
-    except RunNotFound as error:
-        named = find_work_at_remote(root, work_id or "", warn)
-        if named is None:
-            _add_where_else(error, root)
-            raise
+    named = _name_to_resume(root, run or run_id, work_id)
     if named is None:
         active = active_run(root).run_id
         raise UsageFailed("give RUN or --work-id", hint=f"run `faber-ledger run resume {active or '--help'}`")
@@ -161,7 +154,7 @@ def workflow_run(resumed: str | None, as_json: bool, yes: bool, in_worktree: boo
         raise click.UsageError("--worktree needs a new run: a resumed run is on its own branch.")
     for option in [one for one in ("work_id", "target", "plan_id", "run_id") if given[one] is not None]:
         warn(f"note: --{option.replace('_', '-')} {given[option]} is not used: a resumed run keeps its own")
-    resume_run(resumed, yes, as_json)
+    resume_run(_name_to_resume(find_root(os.getcwd()), resumed, None) or "", yes, as_json)
 
 
 @documents_codes
@@ -267,6 +260,22 @@ def _start_lines(started: Run, plan: RunPlan) -> list[str]:
     return lines
 
 
+def _name_to_resume(root: str, text: str | None, work_id: str | None) -> str | None:
+    """Return the run to resume, as `named_run` does; of a work item also one that only the remote has."""
+    if text is not None and work_id is None and is_work_item(root, text):
+        text, work_id = None, text
+    try:
+        named = named_run(root, text, work_id)
+    except RunNotFound as error:
+        named = find_work_at_remote(root, work_id or "", warn)
+        if named is None:
+            _add_where_else(error, root)
+            raise
+        return named
+    is_of_work = work_id is not None and named is not None and named != text
+    return newest_of_work(root, named or "", work_id or "", warn) if is_of_work else named
+
+
 def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> None:
     """Make a run the active one; raises LedgerError."""
     root = find_root(os.getcwd())
@@ -276,11 +285,12 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
     try:
         wanted = find_restorable(root, text) or match_run(root, text)
     except RunNotFound as error:
-        if url is None and find_work_at_remote(root, text, warn) is not None:
-            error.hint = f"{text} is a work item: give it as --work-id {text}"
-        else:
+        at_remote = find_work_at_remote(root, text, warn) if url is None else None
+        if at_remote is None:
             _add_where_else(error, root)
-        raise
+            raise
+        resume_run(at_remote, yes, as_json)
+        return
     command = f"/fractary-faber:workflow-run --resume {wanted.run_id} [faber-ledger run resume {wanted.run_id}]"
     warnings: list[str] = []
     at, is_new = now(), False

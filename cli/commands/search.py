@@ -13,7 +13,7 @@ from faber_ledger.cli.ui.git_words import hint_to_ask
 from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_long, warn
 from faber_ledger.cli.ui.progress import progress_over, track_progress
 from faber_ledger.cli.ui.server import names_server, server_address, url_option
-from faber_ledger.cli.ui.which_run import complete_runs, match_run, runs_of_work_here
+from faber_ledger.cli.ui.which_run import complete_runs, match_run, named_run, runs_of_work_here
 from faber_ledger.cli.ui.words import plural, project_labels, table
 from faber_ledger.files.word_query import WordQuery, parse_query
 from faber_ledger.ledger.command_errors import ServerUnavailable
@@ -83,7 +83,7 @@ def search(
 def _search_here(query: WordQuery, limit: int, run: str | None, work_id: str | None) -> tuple[list[list[Hit]], bool]:
     root = find_root(os.getcwd())
     if run is not None:
-        runs = [match_run(root, run)]
+        runs = [match_run(root, named_run(root, run, None) or run)]
     else:
         runs = runs_here(root) if work_id is None else runs_of_work_here(root, work_id)
     with progress_over(runs, "searching") as advance:

@@ -281,7 +281,7 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
     last = f", the last {log.last_type} at {log.last_at}" if log.events else ""
     yield f"Ledger: {events_shown(log.events)}{last}"
     if found.unknown:
-        yield f"{sessions_unknown(found.unknown)}: `faber-ledger sync` fetches what was sent"
+        yield sessions_unknown(found.unknown)
 
 
 def _not_in_file_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str]:

@@ -53,6 +53,7 @@ from faber_ledger.runs.state_write import KnownState, finished_copy, refresh_cop
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.postgres.fleet import Found
+    from faber_ledger.projections.fold import Blocks
 
 
 def list_runs(root: str, filters: Filters, read: Callable[[Run], RunFacts]) -> list[Row]:
@@ -110,6 +111,7 @@ def read_facts(run: Run) -> RunFacts:
         state, problem, ledger_problem = {}, None if is_state_ignored(run) else error.message, None
     is_ignored = not state and problem is None
     log, live, start, blocks, usage = None, None, None, blocks_of(state), Usage()
+    writer, is_mine = known_writer(run.root), False
     branch = text_of_value(branch_name(state))
     try:
         if not lacks_ledger(run):
@@ -118,9 +120,9 @@ def read_facts(run: Run) -> RunFacts:
                 state = known_members(opened, run) if is_ignored else state
                 is_shown = not is_ignored and KnownState(document).shows(opened)
                 folded = blocks if is_shown else fold(opened.stream())
-                if carries_refs(run.root) and (unknown := list_unknown(folded, blocks)):
-                    ledger_problem = f"{sessions_unknown(len(unknown))}: `faber-ledger sync` fetches what was sent"
+                ledger_problem = describe_unknown(run, folded, blocks)
                 blocks = folded
+                is_mine = writer is not None and opened.last_start(before=None, writer=writer) is not None
                 live = live_start(run, View(opened, blocks))
                 newest = [one["session_id"] for one in summarize_sessions(blocks)][-1:]
                 start = live or opened.start_of(newest_open(blocks) or "".join(newest))
@@ -137,7 +139,7 @@ def read_facts(run: Run) -> RunFacts:
         "worktree": state.get("worktree"),
         "branch": branch or None,
         "machine": machine_of(start) or next(reversed(machines_of(sessions)), None),
-        "is_mine": start is not None and start["writer"] == known_writer(run.root),
+        "is_mine": is_mine,
         "sessions": len(session_history(blocks)),
         "compactions": count_compactions(sessions),
         "open_session": current_session(blocks),
@@ -150,6 +152,12 @@ def read_facts(run: Run) -> RunFacts:
         "ledger_problem": ledger_problem,
     }
     return RunFacts(row, state, start, live is not None or newest_open(blocks) is not None, usage)
+
+
+def describe_unknown(run: Run, folded: Blocks, found: Blocks) -> str | None:
+    """Return that `found`, of the run's state, has sessions whose events the log lacks, since git brought it first."""
+    unknown = list_unknown(folded, found) if carries_refs(run.root) else []
+    return sessions_unknown(len(unknown)) if unknown else None
 
 
 OTHER_ID = "give another --run-id, or none to have one made"

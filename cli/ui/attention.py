@@ -78,11 +78,12 @@ def parse_duration(text: str) -> float:
     return float(int(found[1]) * SECONDS[found[2]])
 
 
+MINE_HELP = "Only runs with a session of this clone; from a server or remote, whose newest is yours."
 STALE_HELP = "Only open runs that were not heard of for AGE: 90m, 2h, 3d; without one 24h."
 OPTIONS = (
     click.option("--status", type=click.Choice(STATUSES), help="Only runs with this status."),
     click.option("--work-id", help="Only runs of this work item.", metavar="ID"),
-    click.option("--mine", is_flag=True, help="Only runs whose newest session, or event, is of this login or clone."),
+    click.option("--mine", is_flag=True, help=MINE_HELP),
     click.option("--waiting", is_flag=True, help="Only runs that wait for feedback, an approval or an answer."),
     click.option("--failed", is_flag=True, help="Only failed runs."),
     click.option("--stale", type=parse_duration, is_flag=False, flag_value="24h", metavar="[AGE]", help=STALE_HELP),

@@ -177,7 +177,7 @@ def _names_run(*parameters: Callable[[Command], Command], is_quiet: bool = False
             if "" in (run, run_id):
                 raise click.UsageError("--run-id must not be empty")
             named = run if run_id is None else run_id
-            if work_id is not None:
+            if named is not None or work_id is not None:
                 named = named_run(find_root(os.getcwd()), named, work_id, is_quiet=is_quiet)
             return command(run=named, **others)
 
@@ -202,9 +202,11 @@ run_option = _names_run(click.option("--run-id", "--run", "run", help="Which run
 def named_run(root: str, text: str | None, work_id: str | None, *, is_quiet: bool = False) -> str | None:
     """Return the run that a command names, by its id or else by its work item; None if it names none.
 
-    Of several runs of a work item it is the newest at work, else the newest; the others are named, unless it
-    `is_quiet`. Raises RunNotFound for a work item without a run.
+    An id that no run here has may be a work item's. Of several runs of a work item it is the newest at work, else the
+    newest; the others are named, unless it `is_quiet`. Raises RunNotFound for a work item without a run.
     """
+    if text is not None and work_id is None and is_work_item(root, text):
+        text, work_id = None, text
     if work_id is None:
         return text
     if not work_id:
@@ -216,6 +218,17 @@ def named_run(root: str, text: str | None, work_id: str | None, *, is_quiet: boo
     if others and not is_quiet:
         warn(f"note: {chosen} is meant; the work item {work_id} also has {', '.join(others)}")
     return chosen
+
+
+def is_work_item(root: str, text: str) -> bool:
+    """Return whether no run here has a text as its name, or its beginning, and one has it as its work item."""
+    try:
+        match_run(root, text)
+    except RunNotFound:
+        return any(runs_of_work(root, text))
+    except LedgerError:
+        return False
+    return False
 
 
 def runs_of_work_here(root: str, work_id: str) -> list[Run]:
@@ -263,9 +276,7 @@ def match_run(root: str, text: str) -> Run:
     try:
         return run_here(root, pick_run_id(text, known, ""))
     except RunNotFound as error:
-        is_work_item = any([is_of_work(state, text) for _, state in with_states(runs_here(root))])
-        as_such = f"{text} is a work item: give it as --work-id {text}"
-        error.hint = as_such if is_work_item else hint_to_list(root, text)
+        error.hint = hint_to_list(root, text)
         raise
 
 

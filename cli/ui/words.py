@@ -49,8 +49,9 @@ def events_after_finish(count: int, run_id: str) -> str:
 
 
 def sessions_unknown(count: int) -> str:
-    """Return the half sentence about sessions of a state whose events the ledger lacks."""
-    return f"state.json has {plural(count, 'session')} whose events the ledger lacks"
+    """Return the sentence about sessions of a state whose events the ledger lacks, where it travels in git refs."""
+    lacked = f"{plural(count, 'session')} whose events the ledger lacks"
+    return f"state.json has {lacked}: `faber-ledger sync` fetches what was sent"
 
 
 def join_names(names: list[str]) -> str:

@@ -390,7 +390,6 @@ def test_a_run_that_is_only_at_the_remote_comes_by_name(one: CarriedClone) -> No
         assert "`faber-ledger run resume shop-2` fetches it, if origin has it" in errors
         assert "run list --remote" not in errors
     assert "`faber-ledger run resume --work-id 7` fetches one" in two.call(str(COMMAND), "log", "--work-id", "7").stderr
-    assert "7 is a work item: give it as --work-id 7" in two.call(str(COMMAND), "run", "resume", "7").stderr
     two.sync("shop-3", code=10)
     two.sync("shop", code=10)  # two of them
     assert "2 runs" in two.sync("shop-", code=10).stderr
@@ -398,6 +397,9 @@ def test_a_run_that_is_only_at_the_remote_comes_by_name(one: CarriedClone) -> No
     assert (two.root / ".fractary/runs/shop-2/state.json").exists()
     said = [two.call(str(COMMAND), "run", "resume", "shop-1").stdout for _ in range(2)]
     assert ["already completed" in text and "it was fetched" in text for text in said] == [True, False]
+    three = one.second("three")
+    shutil.rmtree(three.root / ".fractary/runs")
+    assert "resumed: shop-2\n" in three.call(str(COMMAND), "run", "resume", "7").stdout  # as --work-id 7
     two.call(str(COMMAND), "note", "noted here", "--run-id", "shop-2")
     found = two.call(str(COMMAND), "search", "noted")
     assert ("hit" in found.stdout, found.stderr) == (True, "")

@@ -153,10 +153,20 @@ def test_a_work_item_without_a_run_is_an_error(project: Project) -> None:
 def test_a_work_item_is_resumed(several: tuple[Project, str, str, str]) -> None:
     project, older, _, _ = several
     finish(project, older, "in_progress", "2026-01-05T10:00:00Z")
-    done = project.faber("run", "resume", "--work-id", "258", "--yes")
-    assert (done.returncode, project.active_path.read_text()) == (0, f"{older}\n"), done.stderr
-    done = project.faber("run", "resume", "258")
-    assert (done.returncode, "hint: 258 is a work item: give it as --work-id 258" in done.stderr) == (10, True)
+    for named in (["--work-id", "258"], ["258"]):
+        done = project.faber("run", "resume", *named, "--yes")
+        assert (done.returncode, project.active_path.read_text()) == (0, f"{older}\n"), done.stderr
+        project.active_path.unlink()
+
+
+@pytest.mark.parametrize("command", [["status"], ["log"], ["search", "it", "--run-id"]])
+def test_a_work_item_may_stand_where_a_run_is_named(several: tuple[Project, str, str, str], command: list[str]) -> None:
+    project, older, *_ = several
+    finish(project, older, "in_progress", "2026-01-05T10:00:00Z")
+    done = project.faber(*command, "258")
+    assert (done.returncode, done.stdout) == (0, project.faber(*command, older).stdout), done.stderr
+    begins = project.start_run("25", "--run-id", "258-first", "--yes")  # a run of that name is meant
+    assert f"Run: {begins}\n" in project.said("status", "258")
 
 
 # Another branch than the active run's
