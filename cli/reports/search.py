@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from faber_ledger.context.artifact import ArtifactError, build_surroundings
 from faber_ledger.context.reconstitution.faber_files import read_documents
 from faber_ledger.context.reconstitution.steps import read_named
+from faber_ledger.files.text import clip
 from faber_ledger.files.word_query import WordQuery, excerpt
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.disk import FileRefused
@@ -24,7 +25,7 @@ from faber_ledger.postgres import search as server_search
 from faber_ledger.postgres.server import Server
 from faber_ledger.projections.fold import MAX_DEPTH, NAMES
 from faber_ledger.runs.log import lacks_ledger, read_log
-from faber_ledger.runs.progress import text_of
+from faber_ledger.runs.progress import is_time, text_of, text_of_value
 from faber_ledger.runs.run import SUMMARIES, Run
 from faber_ledger.runs.state_file import read_state
 
@@ -42,6 +43,7 @@ FIELDS = {
 }
 KINDS = {"compaction_completed": "summary", "context_reconstituted": "finding"}
 STATE = "state"
+LONGEST_FIELD, LONGEST_ENTRY = 60, 300
 WANTED = EventQuery(types=tuple(FIELDS))
 
 
@@ -110,19 +112,40 @@ def search_event(run_id: str, recorded: Recorded, query: WordQuery, project: str
 
 
 def search_state(run_id: str, state: dict[str, Any], query: WordQuery, project: str | None = None) -> Iterator[Hit]:
-    """Yield the hits in a state, each in one of its texts."""
+    """Yield the hits in a state, each in one of its texts; of an entry of a list the first, with its short fields."""
+    shown = set[str]()
     for path, text in state_texts(state):
         for hit in _hits([text], query, run_id, text_of(state, "updated_at"), STATE, path=path, project=project):
-            yield hit._replace(entry_at=_time_of_entry(state, path))
+            place, entry = _entry_at(state, path)
+            field = path.removeprefix(f"{place}.")
+            if entry.get(field) != text:
+                yield hit._replace(entry_at=_time_of(entry))
+            elif place not in shown:
+                shown.add(place)
+                excerpt_with_others = clip(hit.excerpt + _other_fields(entry, field), LONGEST_ENTRY)
+                yield hit._replace(path=place, excerpt=excerpt_with_others, entry_at=_time_of(entry))
 
 
-def _time_of_entry(state: dict[str, Any], path: str) -> str | None:
-    """Return the time of the entry of one of a state's lists, such as `errors`; None if it says none."""
-    name, _, place = path.partition("[")
+def _entry_at(state: dict[str, Any], path: str) -> tuple[str, dict[str, Any]]:
+    """Return the object in one of a state's lists, such as `errors`, that a path leads into, and its own path."""
+    name, _, rest = path.partition("[")
     entries = state.get(name)
-    numbered = {str(number): entry for number, entry in enumerate(entries if isinstance(entries, list) else ())}
-    at = seconds_of(text_of(numbered.get(place.partition("]")[0]), "timestamp"))  # a key may have brackets
-    return None if at is None else utc_text(at)
+    for number, entry in enumerate(entries if isinstance(entries, list) else ()):
+        if isinstance(entry, dict) and rest.startswith(f"{number}]."):  # a key may have brackets
+            return f"{name}[{number}]", entry
+    return "", {}
+
+
+def _time_of(entry: dict[str, Any]) -> str | None:
+    at = max([seconds_of(value) or 0.0 for name, value in entry.items() if is_time(name)], default=0.0)
+    return utc_text(at) if at else None
+
+
+def _other_fields(entry: dict[str, Any], found: str) -> str:
+    """Return the short fields of an entry besides the one that was found, and its times."""
+    others = {name: text_of_value(value) for name, value in entry.items() if name != found and not is_time(name)}
+    words = [f"{name} {text}" for name, text in others.items() if 0 < len(text) <= LONGEST_FIELD]
+    return f" ({', '.join(words)})" if words else ""
 
 
 def _hits(

@@ -29,7 +29,7 @@ def project(tmp_path: Path) -> Project:
         ("down", ["older failed"]),
         ("skipped", ["older skipped"]),
         ("feat/258", ["older finding"]),
-        ("redis", ["newer decisions[0].reason"]),
+        ("redis", ["newer decisions[0]"]),
     ],
 )
 def test_each_kind_of_text_is_found(project: Project, text: str, found: list[str]) -> None:
@@ -48,7 +48,7 @@ def test_each_kind_of_text_is_found(project: Project, text: str, found: list[str
         ("issue gateway", ["older failed"]),  # words of two texts of one event
         ('"258 http"', []),  # a phrase is in one text
         ("MÜLLER", ["older note"]),
-        ("SPÄTER", ["newer decisions[1].what"]),
+        ("SPÄTER", ["newer decisions[1]"]),
         ("ledis", []),
         ("redi", []),  # whole words alone
     ],
@@ -58,7 +58,7 @@ def test_text_asks_for_words_and_phrases(project: Project, text: str, found: lis
 
 
 def test_hits_come_by_run_the_newest_first(project: Project) -> None:
-    assert kinds(project, "gateway") == ["newer note", "newer decisions[0].reason", "older failed"]
+    assert kinds(project, "gateway") == ["newer note", "newer decisions[0]", "older failed"]
     found = search(project, "gateway")
     assert [found["text"], found["has_more"]] == ["gateway", False]
     note, state = found["runs"][0]["hits"]
@@ -115,8 +115,8 @@ def test_a_work_item_has_all_its_runs_searched(project: Project) -> None:
 
 
 def test_a_limit_leaves_out_the_oldest_and_says_so(project: Project) -> None:
-    assert kinds(project, "gateway", "--limit", "2") == ["newer note", "newer decisions[0].reason"]
-    assert kinds(project, "gateway", "--limit", "1") == ["newer decisions[0].reason"]
+    assert kinds(project, "gateway", "--limit", "2") == ["newer note", "newer decisions[0]"]
+    assert kinds(project, "gateway", "--limit", "1") == ["newer decisions[0]"]
     assert search(project, "gateway", "--limit", "2")["has_more"]
     said = project.faber("search", "gateway", "--limit", "2").stdout.splitlines()
     assert said[-1] == "older hits are not shown: --limit N shows more"
@@ -171,7 +171,7 @@ def test_a_report_has_one_line_for_each_hit(project: Project) -> None:
     assert [line.split(maxsplit=3) for line in lines] == [
         ["newer:", "2", "hits"],
         ["2026-01-05T09:00:00Z", "note", events[0], "the gateway is up again"],
-        ["-", "state", "decisions[0].reason", "Redis would need a second gateway"],
+        ["-", "state", "decisions[0]", "Redis would need a second gateway (what keep)"],
         ["older:", "1", "hit"],
         ["2026-01-05T08:00:04Z", "failed", events[2], "HTTP 502: gateway is down"],
     ]
@@ -182,8 +182,17 @@ def test_an_entry_of_the_state_has_its_own_time(project: Project) -> None:
     project.change_state(**{"errors": [{"error": "no kettle"}, error, "kettle"], "errors[7": "kettle!"})
     lines = project.faber("search", "kettle").stdout.splitlines()
     assert [line.split(maxsplit=3) for line in lines[1:]] == [
-        ["-", "state", "errors[0].error", "no kettle"],
-        ["2026-01-04T09:00:00Z", "state", "errors[1].error", "the kettle boils"],
+        ["-", "state", "errors[0]", "no kettle"],
+        ["2026-01-04T09:00:00Z", "state", "errors[1]", "the kettle boils"],
         ["-", "state", "errors[2]", "kettle"],
         ["-", "state", "errors[7", "kettle!"],
     ]
+
+
+def test_an_entry_of_the_state_is_one_hit_with_who_and_when(project: Project) -> None:
+    approval = {"phase": "release", "status": "approved", "by": "maria", "at": "2026-01-07T10:00:00Z"}
+    notes = {"seen": {"status": "approved"}, "why": "Approved " + "at length " * 30}
+    project.change_state(approvals=[approval, {**notes, "approved": True}])
+    first, *others = project.said("search", "approved").splitlines()[1:]
+    assert first.split(maxsplit=3) == [approval["at"], "state", "approvals[0]", "approved (phase release, by maria)"]
+    assert [line.split()[2] for line in others] == ["approvals[1].seen.status", "approvals[1]"]
