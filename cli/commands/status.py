@@ -21,7 +21,7 @@ from faber_ledger.cli.ui.which_run import absorb_first, choose_run, quiet_run_ar
 from faber_ledger.cli.ui.words import (
     CLIENT,
     ago,
-    events_after_finish,
+    events_not_committed,
     events_shown,
     plural,
     publishing_hint,
@@ -287,7 +287,7 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
 def _not_in_file_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str]:
     if found.missing:
         if found.why == AS_FINISHED:
-            yield f"In this clone alone: {events_after_finish(found.missing, run.run_id)}"
+            yield events_not_committed(found.missing, run.run_id)
             return
         because = f", since {found.why}" if found.why is not None else ""
         what = f"{events_shown(found.missing)} of the log{because}; {publishing_hint(run, TreeNote(run), state)}"

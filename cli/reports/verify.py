@@ -14,7 +14,7 @@ from faber_ledger.cli.reports.file_versions import list_versions
 from faber_ledger.cli.ui.progress import progress
 from faber_ledger.cli.ui.which_run import recheck_under_lock
 from faber_ledger.cli.ui.words import (
-    events_after_finish,
+    events_not_committed,
     events_of_log_are,
     events_shown,
     plural,
@@ -140,7 +140,7 @@ def _published_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
             what = f"{events_of_log_are(lacked)} not in {run.shown(run.ledger_path)}: {why}"
             hint = publishing_hint(run, note, state)
             if why == AS_FINISHED:
-                what, hint = events_after_finish(lacked, run.run_id), ""
+                what, hint = events_not_committed(lacked, run.run_id), ""
             yield LogProblem("not_published", None, what, hint, is_note=True)
         if problem is None:
             return

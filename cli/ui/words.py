@@ -42,10 +42,11 @@ def events_of_log_are(count: int) -> str:
     return f"{events_shown(count)} of the log {'is' if count == 1 else 'are'}"
 
 
-def events_after_finish(count: int, run_id: str) -> str:
-    """Return the sentence about events that came after the commit that finished a run."""
-    would = f"`faber-ledger seal {run_id}` would publish {'it' if count == 1 else 'them'}"
-    return f"{events_shown(count)} came after the commit that finished the run: nothing has to be done ({would})"
+def events_not_committed(count: int, run_id: str) -> str:
+    """Return the sentence about events of this clone that the commit which finished a run does not have."""
+    are, them = ("is", "it") if count == 1 else ("are", "them")
+    where = f"{events_shown(count)} {are} in this clone alone, not in the commit that finished the run"
+    return f"{where}: nothing has to be done (`faber-ledger seal {run_id}` would add {them})"
 
 
 def sessions_unknown(count: int) -> str:
