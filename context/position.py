@@ -423,9 +423,10 @@ def _line_about_place(run: Run, state: dict[str, Any], by_log: str | None) -> tu
 
 def branch_by_log(run: Run, state: dict[str, Any], log: Log) -> str | None:
     """Return a run's branch by this clone's notes, else by its log, if the state names none (DECISIONS 2)."""
-    here, default = branch_of(run.root), default_branch(run.root)
+    here = branch_of(run.root)
     if here is None or progress.branch_name(state):
         return None
+    default = default_branch(run.root)
     own = [one for one in read_used_runs(run.root).branches.get(run.run_id, []) if one != default]
     if own:
         return here if here in own else own[-1]
