@@ -412,10 +412,11 @@ def _line_about_place(run: Run, state: dict[str, Any], by_log: str | None) -> tu
     """Return the run's branch, and whether another one is checked out here."""
     named, here = text_of_value(progress.branch_name(state)) or by_log or "", branch_of(run.root)
     tree = work_tree_of(run.root)
-    if not named and "status" not in state:
-        return Line("Branch: ", here or "", " (checked out here; which one the run has is not known)"), False
-    if tree is None or named in ("", here) or state.get("status") in progress.FINISHED:
+    if state.get("status") in progress.FINISHED:
         return Line("Branch: ", named or here or ""), False
+    if tree is None or named in ("", here):
+        unknown = "" if named or "status" in state else "; which one the run has is not known"
+        return Line("Branch: ", named or here or "", f" (checked out here{unknown})" if here else ""), False
     from faber_ledger.context.branch import describe_other_branch  # most starts are on the run's branch
 
     return Line("Branch: ", named, describe_other_branch(run, state, named)), True

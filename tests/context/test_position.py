@@ -92,7 +92,7 @@ Step: implement
 What to do: {PROMPT} ({FOLDER}/default.json)
 After it: step core-commit-and-push-build (Ensure all build changes are committed and pushed:\
  /fractary-repo:commit-push), then phase evaluate
-Branch: main"""
+Branch: main (checked out here)"""
     )
 
 
@@ -381,7 +381,7 @@ def test_a_pending_question_is_asked_before_the_run_goes_on(project: Project) ->
             ", but `main` is checked out here: run `git switch feature/258` before you change anything for this run",
         ),
         ("a b;c", ", but `main` is checked out here"),
-        ("main", "\n"),
+        ("main", " (checked out here)\n"),
     ],
 )
 def test_the_branch_is_compared_with_what_is_checked_out(project: Project, named: str, said: str) -> None:
