@@ -57,10 +57,10 @@ class Elsewhere:
         ended = log.checkout_after(start)
         is_uncommitted = ended is not None and dict(ended["event"]).get("uncommitted") is True
         if ended is None or not is_uncommitted or not _is_newest(self._root, ended):
-            return f"The session before this conversation was {there}, in another clone."
+            return f"This conversation began after a session {there}, in another clone."
         return (
-            f"The session before this conversation, {there} in another clone, ended with uncommitted changes"
-            f"{_named_changes(dict(ended['event']))}, which are not here: ask for them before you do that work again."
+            f"This conversation began after a session {there}, in another clone, which ended with uncommitted changes"
+            f"{_named_changes(dict(ended['event']))}. They are not here: ask for them before you do that work again."
         )
 
 

@@ -192,8 +192,13 @@ def list_notes(notes: list[Remembered], room: int) -> str:
 
 def quote_summary(summary: Remembered, room: int) -> str:
     """Return a conversation's summary, quoted; its middle is cut if it is too long."""
-    known = [origin_of(summary).strip(), f"at {summary['at']}" if "at" in summary else ""]
-    head = f"{SUMMARY_HEAD}{' '.join(filter(None, known))}\n\n" if any(known) else SUMMARY_HEAD
+    at = (
+        f"at {summary['at']}; what was done since: `git status`, `git log --since={summary['at']}`"
+        if "at" in summary
+        else ""
+    )
+    known = " ".join(filter(None, [origin_of(summary).strip(), at]))
+    head = f"{SUMMARY_HEAD}{known}\n\n" if known else SUMMARY_HEAD
     quoted = quote_lines(defuse_tags(summary["text"].strip().replace("\t", " ")))
     text = cut_middle(quoted, room - units(head) - 1, f"\n{mark_of_cut(summary).strip()}\n> ")
     return f"{head}{text}\n" if text else ""

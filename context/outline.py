@@ -25,6 +25,7 @@ MARK = "====="
 USUAL = 6_500  # units of an outline: with more room each part may have more
 MAX_HEADINGS = 120  # units of the headings that the marks of the cuts name
 MAX_TITLE = 60
+MORE = "; …"
 MIN_TEXT = 160  # units: fewer of a part say nothing
 LITTLE = 80  # units: a section's own text that only leads to what is below it
 SHORT = 500  # units of a section that is short
@@ -109,8 +110,8 @@ def _list_needed(
     A protocol of which no heading names the phase or the step may say anywhere what holds for them.
     """
     if kind == "specification":
-        found = _needed_of_specification(lines, sections, phase)
-        is_known = bool(found) and phase != "architect"  # the phase that writes it
+        found, is_known = _needed_of_specification(lines, sections, phase)
+        is_known &= phase != "architect"  # the phase that writes it
     else:
         named = [sections_naming(sections, word) for word in (step, phase) if word]
         found = [(_outermost(chosen), OTHER) for chosen in named if chosen]
@@ -119,8 +120,8 @@ def _list_needed(
         if kind == "protocol":
             rules += [*_before_phases(sections, phase), *_with_words(sections, RULES)]
         elif not found:
-            found = _needed_of_specification(lines, sections, phase)
-            is_known = bool(found or rules)
+            found, is_known = _needed_of_specification(lines, sections, phase)
+            is_known |= bool(rules)
         found.append((rules, MOST_RULES if found else FIRST))
     groups: list[Group] = []
     seen: set[int] = set()
@@ -144,25 +145,32 @@ def _with_words(sections: list[Section], wanted: frozenset[str]) -> list[Section
     return [section for section in titled if not wanted.isdisjoint(words_in(section["title"], ""))]
 
 
-def _needed_of_specification(lines: list[str], sections: list[Section], phase: str) -> list[tuple[list[Section], int]]:
-    """Return what is needed of a specification: by the words of headings, else by the form of what is below them."""
+def _needed_of_specification(
+    lines: list[str], sections: list[Section], phase: str
+) -> tuple[list[tuple[list[Section], int]], bool]:
+    """Return what is needed of a specification: by the words of headings, else by the form of what is below them.
+
+    Also return whether requirements or criteria are among it: else they may be under any other heading.
+    """
     by_word, by_form = wanted_in(sections), _find_forms(lines, sections)
     found, lacking = [], 0
     for place, name in enumerate(WANTED_OF.get(phase, WANTED)):
         chosen = by_word[name] or by_form.get(name, [])
         lacking += not by_word[name]
         found.append((chosen, FIRST if not place else OTHER))
+    is_known = any([by_word[name] or name in by_form for name in ("requirements", "acceptance_criteria")])
     if not by_word["requirements"] and "requirements" not in by_form:
         found.append((by_form.get("lists", []), OTHER))
+        is_known |= "lists" in by_form
     if not any([chosen for chosen, _ in found]):
-        return []  # nothing is known of it: it begins at its beginning
+        return [], False  # it begins at its beginning
     limits = [section for word in LIMITS for section in sections_naming(sections, word)]
     titles = [section for section in sections if section["level"] == 1][:1]
     found += [(_without_below(limits), FEW), (_without_below(titles), FEW)]
     if lacking > 1:
         short = [one for one in sections if one["level"] < BELOW_HEADINGS and 0 < _length(lines, one) <= SHORT]
         found.append((short, OTHER))
-    return found
+    return found, is_known
 
 
 def _without_below(sections: list[Section]) -> list[Section]:
@@ -307,7 +315,7 @@ class _Outline:
     def render(self, pieces: list[Piece], room: int) -> str:
         """Return the pieces with a mark for each cut, which names headings as there is room."""
         bare = units(self._join_pieces(pieces, set()))
-        left, listed = min(room - bare, MAX_HEADINGS), set()
+        left, listed = min(room - bare - len(MORE) * len(self.gaps(pieces)), MAX_HEADINGS), set()
         shown = {at for start, end, _ in pieces for at in range(start, end)}
         for start, text in self.headings:
             if start not in shown:
@@ -349,8 +357,10 @@ class _Outline:
     def _cut(self, start: int, end: int, listed: set[int]) -> str:
         """Return the mark of a cut: its lines, and the headings in it."""
         where = f"line {end} is" if end == start + 1 else f"lines {start + 1}-{end} are"
-        named = [text for at, text in self.headings if start <= at < end and at in listed]
-        return f"{self.mark} {where} left out{': ' if named else ''}{'; '.join(named)}\n"
+        headings = [(at, text) for at, text in self.headings if start <= at < end]
+        named = [text for at, text in headings if at in listed]
+        more = MORE if named and len(named) < len(headings) else ""
+        return f"{self.mark} {where} left out{': ' if named else ''}{'; '.join(named)}{more}\n"
 
 
 def _heading(section: Section) -> str:

@@ -48,6 +48,7 @@ MIDDLE = ") … "
 WHAT_WAS_ASKED = "This is how the run stands now."
 WHAT_IS_OVER = "What faber-ledger has of this run, which is over."
 REQUEST = "feedback_request"
+PROMPTS = ("prompt", "question", "message")  # members of it
 APPROVAL = "Pending approval (do not go on before it is given): "
 REJECTED = "Approval rejected (do not go on: ask the user): "
 NEEDS_APPROVAL = "begins only after somebody has approved it, and "
@@ -267,7 +268,8 @@ def _lines_about_feedback(state: dict[str, Any], where: str) -> list[Line]:
     named = [one_line(text, MAX_KIND) for name in ("request_id", "type") if (text := text_of_value(asked.get(name)))]
     label = f"Question to the user ({', '.join(named)}): " if named else "Question to the user: "
     others = {name: one for name, one in asked.items() if name not in ("request_id", "type", *progress.ANSWERS)}
-    prompt = text_of_value(asked.get("prompt")) or texts_in(others) or f"not written down: {where} has no {REQUEST}"
+    prompts = [text for name in PROMPTS if (text := text_of_value(asked.get(name)))]
+    prompt = "".join(prompts[:1]) or texts_in(others) or f"not written down: {where} has no {REQUEST}"
     mark = f"… (the rest: {REQUEST} in {where})"
     options = asked.get("options")
     answers = [text for one in options if (text := text_of_value(one))] if isinstance(options, list) else []

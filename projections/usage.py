@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 MOST = 10**15  # more than anybody takes: nobody's sum grows beyond what JSON holds
 DAY = 10  # letters of a date
 NOTED = ("usage_recorded", "session_started", "session_ended")
-TO = " to "  # between the phases of a session that worked in several
 
 
 class Used(NamedTuple):
@@ -49,25 +48,23 @@ class Usage:
 
     def __init__(self, events: Iterable[Recorded] = ()) -> None:
         self._rows: dict[Of, Used] = {}
-        self._started_in: dict[str, str | None] = {}  # the phase at a session's start, by its id
-        self._ended_in: dict[str, str | None] = {}
+        self._open: dict[str, bool] = {}  # whether a session has not ended, by its id
         for recorded in events:
             self.note(recorded)
 
     def note(self, recorded: Recorded) -> None:
         """Add an event; one of another type, without a payload or with an absurd number adds nothing.
 
-        Of sessions' starts and ends the phase is noted.
+        Of sessions it is noted whether they are open.
         """
         event: dict[str, Any] = dict(recorded["event"])
         if event["type"] not in NOTED or recorded.get("redacted") or not is_foldable(recorded):
             return
         if event["type"] == "session_started":
-            self._started_in.setdefault(event["session_id"], event.get("phase"))
+            self._open.setdefault(event["session_id"], True)
             return
         if event["type"] == "session_ended":
-            if not (event["inferred"] and event["session_id"] in self._ended_in):
-                self._ended_in[event["session_id"]] = event.get("phase")
+            self._open[event["session_id"]] = False
             return
         values = [event[name] for name in USED]
         if min(values) < 0 or max(values) > MOST:
@@ -90,26 +87,14 @@ class Usage:
     @property
     def open_sessions(self) -> int:
         """How many sessions have not ended: what they cost is counted at their ends."""
-        return len(self._started_in.keys() - self._ended_in.keys())
+        return sum(self._open.values())
 
     def by(self, name: str) -> dict[Any, Usage]:
-        """Return the sums for each value of a field of `Of`, in the order in which they came.
-
-        In place of an unknown phase, those of the session's start and end: `frame to build`, `up to build`; else None.
-        """
+        """Return the sums for each value of a field of `Of`, in the order in which they came."""
         found: dict[Any, Usage] = {}
         for of, used in self._rows.items():
-            value = getattr(of, name)
-            if name == "phase" and value is None:
-                value = self._phases_of(of.session_id)
-            part = found.setdefault(value, Usage())
-            part._rows[of] = used
-            part._started_in, part._ended_in = self._started_in, self._ended_in
+            found.setdefault(getattr(of, name), Usage())._rows[of] = used
         return found
-
-    def _phases_of(self, session_id: str) -> str | None:
-        first, last = self._started_in.get(session_id), self._ended_in.get(session_id)
-        return f"{first or 'up'}{TO}{last}" if last and first != last else None
 
 
 def _sum(numbers: Iterable[Used]) -> Used:

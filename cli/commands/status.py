@@ -278,7 +278,7 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
         by_ref = f"not here; `faber-ledger {command_to_fetch(run.root)}` fetches it, if it was sent"
         yield f"Ledger: {by_ref if carries_refs(run.root) else 'none yet; the first event creates it'}"
         return
-    last = f", the last {log.last_type} at {log.last_at}" if log.events else ""
+    last = f", the last at {log.last_at}" if log.events else ""
     yield f"Ledger: {events_shown(log.events)}{last}"
     if found.unknown:
         yield sessions_unknown(found.unknown)

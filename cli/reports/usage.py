@@ -8,13 +8,13 @@ from typing import Any
 
 from faber_ledger.cli.ui.words import duration, plural, tokens_shown
 from faber_ledger.files.text import one_line
-from faber_ledger.projections.usage import TO, Usage, Used
+from faber_ledger.projections.usage import Usage, Used
 from faber_ledger.runs.progress import PHASES
 from faber_ledger.runs.settings import read_user_config
 
 MILLION = 1_000_000
-LONGEST_PHASES = LONGEST_MODELS = 200
-UNKNOWN_PHASE = "unknown phase"
+LONGEST_PHASES = LONGEST_MODELS = 150
+UNKNOWN_PHASE = "across phases"
 
 
 def usage_data(usage: Usage) -> dict[str, Any] | None:
@@ -61,18 +61,14 @@ def usage_line(usage: Usage, *, has_money: bool = True) -> str | None:
     if not usage.used.turns:
         return None
     found = usage.by("phase")
-    named = sorted(found.items(), key=lambda one: _order_of(one[0]))
+    order = [*PHASES, None]
+    named = sorted(found.items(), key=lambda one: order.index(one[0]) if one[0] in order else len(order))
     phases = [f"{phase or UNKNOWN_PHASE} {tokens_shown(one.used.tokens)}" for phase, one in named]
     money = _money(usage) if has_money else ""
     in_phases = f": {one_line(', '.join(phases), LONGEST_PHASES)}" if set(found) != {None} else ""
     is_open = {0: "", 1: ", without the open session"}
     without = is_open.get(usage.open_sessions, f", without {usage.open_sessions} open sessions")
     return f"{_words_of(usage.used)}{without}{in_phases}{money}"
-
-
-def _order_of(phase: str | None) -> tuple[int, bool]:
-    names, order = (phase or "").split(TO), [*PHASES, ""]
-    return next((order.index(name) for name in names if name in order), len(order)), len(names) > 1
 
 
 def _words_of(used: Used) -> str:

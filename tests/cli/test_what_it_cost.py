@@ -61,7 +61,7 @@ def test_tokens_are_shown_by_session_phase_and_run(project: Project) -> None:
     record(project, used(session, "frame", 10_000, 90_000, 500, 2, 30), used(session, None, 0, 0, 7, 1, 0))
     record(project, used(session, "build", 1_000_000, 9_000_000, 45_000, 40, 900, model="claude-haiku-4-5"))
     sums = "10.1M (9.1M cached, 45.5k out) in 43 responses"
-    line = f"{sums}, without the open session: frame 100.5k, build 10M, unknown phase 7"
+    line = f"{sums}, without the open session: frame 100.5k, build 10M, across phases 7"
     assert f"Tokens: {line}\n" in project.said("status")
     assert f"tokens: {line}\n" in project.said("replay")
     assert "10.1M" in project.said("replay").splitlines()[1]
@@ -72,23 +72,6 @@ def test_tokens_are_shown_by_session_phase_and_run(project: Project) -> None:
     assert usage["phases"]["frame"]["tokens"] == 100_500
     assert usage["models"]["claude-haiku-4-5"]["turns"] == 40
     assert usage == data(project, "run", "list")[0]["usage"] == data(project, "replay")["sessions"][0]["usage"]
-
-
-def test_tokens_of_a_session_that_worked_in_several_phases_name_them(project: Project) -> None:
-    """The client's files, or the state, do not say in which of them each response was."""
-    project.change_state(current_phase="frame")
-    first = begin(project)
-    project.change_state(current_phase="build")
-    project.deliver("SessionEnd.prompt_input_exit.interactive", client="me")
-    record(project, used(first, "frame", 5, 0, 0, 1, 0), used(first, None, 7000, 0, 0, 2, 0))
-    in_phases = "4 responses: frame 5, frame to build 7k, up to build 9"
-    unknown: Any = {"source": "inferred", "environment": {}, "phase": None, "step": None, "phases_completed": []}
-    start: Any = {"type": "session_started", "session_id": "late", "empties_context": False, "pid": None, **unknown}
-    end: Any = project.of_type("session_ended")[0] | {"session_id": "late"}
-    record(project, start, used("late", None, 9, 0, 0, 1, 0), end)
-    assert in_phases in project.said("status")  # and nothing of an open session: there is none
-    assert in_phases in project.said("replay")
-    assert data(project, "status")["usage"]["phases"]["frame to build"]["tokens"] == 7000
 
 
 def test_time_at_work_and_weeks_are_shown_for_oneself_alone(project: Project) -> None:

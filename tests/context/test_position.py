@@ -365,8 +365,9 @@ def test_a_pending_question_is_asked_before_the_run_goes_on(project: Project) ->
     assert "Status: awaiting_feedback (the question below is answered)\n" in said
     assert "Approve the design?\nThe user's answer: yes\nPhase: build\n" in said
     assert json.loads(project.said("run", "list", "--json"))["data"][0]["waits_for"] is None
-    project.change_state(feedback_request={"question": "Which cache?", "step": "implement"})
-    assert "\nQuestion to the user: question: Which cache?; step: implement\n" in position_in(project)
+    for asked in ({"question": "Which cache?", "step": "implement"}, {"asked": "Which cache?"}):
+        said = position_in(project, feedback_request=asked)
+        assert f"\nQuestion to the user: {'asked: ' if 'asked' in asked else ''}Which cache?\n" in said
     project.change_state(feedback_request=None)
     said = position_in(project)
     assert f"\nQuestion to the user: not written down: {STATE} has no feedback_request\n" in said
@@ -601,10 +602,11 @@ def test_uncommitted_work_is_told_where_it_is_not(tmp_path: Path, is_uncommitted
         desktop.deliver("SessionEnd.prompt_input_exit.interactive", client="two")
     desktop.write("new/work.py", "x = 2\n")
     packet = desktop.deliver(STARTUP, client="three").packet or ""
-    left = "The session before this conversation, on dev-machine-1 in another clone, ended with uncommitted changes"
-    named = f"{left} (work.py), which are not here: ask for them before you do that work again.\n"
+    after = "This conversation began after a session on dev-machine-1, in another clone"
+    left = f"{after}, which ended with uncommitted changes"
+    named = f"{left} (work.py). They are not here: ask for them before you do that work again.\n"
     assert (named in packet) == (left in packet) == (is_uncommitted and not ends_here)
-    came = "The session before this conversation was on dev-machine-1, in another clone.\n"
+    came = f"{after}.\n"
     assert (came in packet) == (not is_uncommitted)
     here = "Uncommitted here, and not by that session: new/: ask the user before you change or commit it.\n"
     assert (here in packet) == (not ends_here)
@@ -623,7 +625,7 @@ def test_uncommitted_work_that_was_committed_after_the_session_is_not_asked_for(
     laptop.git("commit", "--allow-empty", "-qm", "Session")
     desktop = laptop.clone(tmp_path / "desktop", "dev-machine-2")
     packet = desktop.deliver(STARTUP, client="two").packet or ""
-    assert "The session before this conversation was on dev-machine-1, in another clone.\n" in packet
+    assert "This conversation began after a session on dev-machine-1, in another clone.\n" in packet
     assert "ask for them" not in packet
 
 
