@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -85,10 +84,7 @@ def test_a_link_in_the_keys_place_is_not_followed(project: Project, tmp_path: Pa
 
 def naming(project: Project, **files: str) -> None:
     """Let the workflow that came with the repository name files."""
-    named = [{"id": name, "type": "markdown", "path": path, "required": True} for name, path in files.items()]
-    workflow = json.dumps({"critical_artifacts": {"always_load": named}})
-    project.write(".fractary/faber/workflows/mine.json", workflow)
-    project.change_state(workflow_id="mine")
+    project.name_artifacts(*[{"id": name, "path": path, "required": True} for name, path in files.items()])
 
 
 def loaded(project: Project) -> dict[str, str]:

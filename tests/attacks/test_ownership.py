@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+from support.program import make_program
 from support.project import RUN, Project
 from support.users import as_root, become, give_away
 
@@ -33,10 +33,7 @@ def trap(tmp_path: Path) -> Project:
     work = shared.root / "victims-work"
     work.mkdir()
     (work / "private.txt").write_text(SECRET)
-    named = [{"id": "secret", "type": "markdown", "path": "victims-work/private.txt", "required": True}]
-    workflow = json.dumps({"critical_artifacts": {"always_load": named}})
-    shared.write(".fractary/faber/workflows/mine.json", workflow)
-    shared.change_state(workflow_id="mine")
+    shared.name_artifacts({"id": "secret", "path": "victims-work/private.txt", "required": True})
     assert SECRET in (shared.deliver(START).packet or "")  # its owner may have it
     give_away(shared.root)
     return shared
@@ -183,9 +180,8 @@ def test_a_worktree_that_another_user_has_made_again_is_not_used(tmp_path: Path)
 def test_a_bare_repository_among_the_files_runs_nothing(tmp_path: Path, words: tuple[str, ...]) -> None:
     """(W4)"""
     origin = Project.noted(tmp_path / "origin")
-    mark, program = tmp_path / "ran", tmp_path / "program"
-    program.write_text(f"#!/bin/sh\ntouch {mark}\n")
-    program.chmod(0o755)
+    mark = tmp_path / "ran"
+    program = make_program(tmp_path / "program", f"touch {mark}")
     inside = origin.root / "vendor"
     origin.git("clone", "--quiet", "--bare", str(origin.root), str(inside))
     shutil.copytree(origin.root / ".fractary", inside / ".fractary")

@@ -354,14 +354,10 @@ def test_a_field_to_redact_is_quoted_in_what_verify_says_to_run(tmp_path: Path) 
 
 def test_an_artifact_id_never_enters_a_command_to_run(tmp_path: Path) -> None:
     """An artifact of a mapped slash command, whose id goes on after it, in the packet (H7)."""
-    project = Project.made(tmp_path / "project", {**usual_state(), "workflow_id": "project:mine"})
+    project = Project.made(tmp_path / "project")
     for name, load in (("issue; touch PWNED #", "ID"), ("issue", "issue")):
-        loads = [{"id": name, "type": "work_plugin", "command": "/issue", "description": "the issue"}]
-        workflow = {"id": "mine", "critical_artifacts": {"always_load": loads}}
-        project.write(".fractary/faber/workflows/mine.json", json.dumps(workflow))
-        config = Path(project.environment()["XDG_CONFIG_HOME"]) / "faber-ledger/config.json"
-        config.parent.mkdir(parents=True, exist_ok=True)
-        config.write_text(json.dumps({"commands": {"/issue": ["true"]}}))
+        project.name_artifacts({"id": name, "type": "work_plugin", "command": "/issue", "description": "the issue"})
+        project.configure(commands={"/issue": ["true"]})
         packet = project.deliver("SessionStart.startup.print", client=load).packet
         assert packet is not None
         assert f"`faber-ledger session-load --artifacts {load}`" in packet

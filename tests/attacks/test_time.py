@@ -6,13 +6,13 @@ import fcntl
 import json
 import os
 import sqlite3
-import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.program import make_program
 from support.project import Answer, Project
 from support.sizes import few, pair
 
@@ -42,21 +42,12 @@ entry.main()
 ADDED = {START: ["session_ended", "session_started"], BEFORE: ["session_ended"], END: ["session_ended"]}
 
 
-def deliver_changed(project: Project, recorded: str, change: str, **changes: Any) -> Answer:
+def deliver_changed(project: Project, recorded: str, change: str, code: int = 0, **changes: Any) -> Answer:
     """Deliver a recorded payload to a hook whose program is changed first."""
-    content, environment, event = project.prepared(recorded, **changes)
-    code = changes.get("code", 0)
-    done = subprocess.run(
-        [sys.executable, "-c", CHANGED.format(change=change), "hook", event],
-        cwd=project.root,
-        env=environment,
-        input=content,
-        capture_output=True,
-        check=False,
-        timeout=60,
-    )
-    assert done.returncode == code, done.stderr
-    return Answer(done.returncode, done.stdout, done.stderr)
+    program = [sys.executable, "-c", CHANGED.format(change=change), "hook"]
+    answer = project.deliver(recorded, program=program, **changes)
+    assert answer.code == code, answer.errors
+    return answer
 
 
 def waiting(project: Project) -> list[Path]:
@@ -64,31 +55,17 @@ def waiting(project: Project) -> list[Path]:
     return sorted((project.root / ".git" / "faber-ledger").rglob("inbox/**/*.json"))
 
 
-def load(project: Project, *artifacts: dict[str, Any]) -> None:
-    """Let the run's workflow name these artifacts."""
-    project.write(
-        ".fractary/faber/workflows/mine.json", json.dumps({"critical_artifacts": {"always_load": [*artifacts]}})
-    )
-    project.change_state(workflow_id="mine")
-
-
 def put_git(project: Project, script: str) -> dict[str, str]:
     """Put a script in the place of git for an artifact's `git log`; return the variables with which it is found."""
     folder = project.root.parent / "bin"
-    folder.mkdir()
-    git = folder / "git"
-    git.write_text(f"""#!/bin/sh
-case " $* " in *" log "*) {script};; esac
-PATH=${{PATH#*:}} exec git "$@"
-""")
-    git.chmod(0o755)
+    make_program(folder / "git", f'case " $* " in *" log "*) {script};; esac\nPATH=${{PATH#*:}} exec git "$@"')
     return {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
 
 
 def test_an_endless_artifact_program_costs_the_hooks_time_at_most(project: Project) -> None:
     """Its artifact, and each after it, is listed as not read, and the start is not lost (W1)."""
     named = {"type": "git_info", "command": "git log -1"}
-    load(project, {"id": "first", **named, "required": True}, {"id": "second", **named})
+    project.name_artifacts({"id": "first", **named, "required": True}, {"id": "second", **named})
     change = "from faber_ledger.hooks import hook\nhook.SECONDS_TO_RECORD = 8.0"
     answer = deliver_changed(project, START, change, env=put_git(project, "exec sleep 1000"))
     assert answer.packet is not None
@@ -138,14 +115,11 @@ def test_an_end_that_waits_for_the_disk_is_recorded_once(project: Project, tmp_p
     project.deliver(START)
     before = project.types
     os.mkfifo(tmp_path / "pipe")
-    content, environment, event = project.prepared(END)
     change = WAITS.format(pipe=str(tmp_path / "pipe"))
     change = CHANGED.format(change=f"{change}hook.SECONDS_TO_ANSWER = 60.0")
-    with subprocess.Popen(
-        [sys.executable, "-c", change, "hook", event], cwd=project.root, env=environment, stdin=subprocess.PIPE
-    ) as process:
+    with project.started(END, program=[sys.executable, "-c", change, "hook"]) as process:
         assert process.stdin is not None
-        process.stdin.write(content)
+        process.stdin.write(project.prepared(END)[0])
         process.stdin.close()
         while process.poll() is None and not waiting(project):
             pass  # its file is there from its first act on
@@ -168,20 +142,11 @@ def test_standard_input_without_an_end_holds_up_no_hook(project: Project, record
     """The client writes its line and leaves the pipe open (W14)."""
     if recorded == END:
         project.deliver(START)
-    content, environment, event = project.prepared(recorded)
-    change = "hook.SECONDS = 2.0"
-    command = [sys.executable, "-c", CHANGED.format(change=change), "hook", event]
-    with subprocess.Popen(
-        command,
-        cwd=project.root,
-        env=environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as process:
+    change = CHANGED.format(change="hook.SECONDS = 2.0")
+    with project.started(recorded, program=[sys.executable, "-c", change, "hook"]) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(content)
+        process.stdin.write(project.prepared(recorded)[0])
         process.stdin.flush()
         output = process.stdout.read()  # while standard input is open
         assert process.wait(timeout=60) == 0
@@ -284,15 +249,7 @@ def test_a_pipe_where_git_looks_for_attributes_holds_up_no_seal(project: Project
     path.parent.mkdir(exist_ok=True)
     path.unlink(missing_ok=True)
     os.mkfifo(path)
-    done = subprocess.run(
-        [sys.executable, "-c", CHANGED.format(change=QUICK), "seal"],
-        cwd=project.root,
-        env=project.environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    done = project.faber("seal", program=[sys.executable, "-c", CHANGED.format(change=QUICK)])
     assert (done.returncode, "git did not answer in time" in done.stderr) == (1, True), done.stderr
 
 

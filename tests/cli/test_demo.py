@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from support.command import COMMAND, run_command
-from support.program import program_folder
+from support.program import make_program, program_folder
 from support.served import Served
 
 ARTIFACTS = ["workflow-state", "orchestration-protocol", "specification"]
@@ -112,10 +112,8 @@ def test_the_callers_home_git_and_client_change_nothing(
 ) -> None:
     monkeypatch.delenv("HOME", raising=False)
     hooks = tmp_path / "hooks"
-    hooks.mkdir()
     for name in ("pre-commit", "pre-push", "post-checkout"):
-        (hooks / name).write_text("#!/bin/sh\nexit 1\n")
-        (hooks / name).chmod(0o755)
+        make_program(hooks / name, "exit 1")
     config = tmp_path / "gitconfig"
     config.write_text(
         f"[core]\nhooksPath = {hooks}\n[commit]\ngpgsign = true\n[gpg]\nprogram = false\n[push]\ndefault = nothing\n"
@@ -148,11 +146,8 @@ def test_without_git_it_says_what_is_missing(temporary: Path) -> None:
 
 def test_a_step_that_fails_is_named_and_nothing_is_left_behind(temporary: Path, tmp_path: Path) -> None:
     programs = tmp_path / "programs"
-    programs.mkdir()
-    shim = programs / "git"
-    real = shutil.which("git")
-    shim.write_text(f'#!/bin/sh\n[ "$1" = pull ] && {{ echo no network >&2; exit 7; }}\nexec {real} "$@"\n')
-    shim.chmod(0o755)
+    script = f'[ "$1" = pull ] && {{ echo no network >&2; exit 7; }}\nexec {shutil.which("git")} "$@"'
+    make_program(programs / "git", script)
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"
     done = played(temporary, program=f"{program_folder()}/faber-ledger", PATH=path)
     assert done.returncode == 1

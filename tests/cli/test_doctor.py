@@ -235,9 +235,7 @@ def test_a_file_instead_of_the_clones_folder_is_named(patient: Patient, kind: st
 
 def test_a_misspelt_setting_is_named_with_a_near_one(patient: Patient) -> None:
     patient.write(".fractary/faber/ledger.json", json.dumps({"packet_buget": 3000, "project": "mine", "$schema": "x"}))
-    path = Path(patient.environment()["XDG_CONFIG_HOME"], "faber-ledger/config.json")
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps({"plugin_root": []}))
+    path = patient.configure(plugin_root=[])
     assert {found["what"] for found in patient.problems()["workflow.configuration"]} == {
         f"{path}: 'plugin_root' is not a setting; did you mean 'plugin_roots'?",
         ".fractary/faber/ledger.json: 'packet_buget' is not a setting; did you mean 'packet_budget'?",

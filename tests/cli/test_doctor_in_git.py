@@ -37,9 +37,7 @@ def test_a_stopped_merge_is_an_error_without_an_offered_backup(one: Clone) -> No
 
 
 def test_a_run_that_its_branch_made_active_is_no_finding(tmp_path: Path) -> None:
-    project = Project(tmp_path / "project")
-    project.root.mkdir()
-    project.git("init", "--quiet", "--initial-branch=main")
+    project = Project.fresh(tmp_path / "project")
     project.said("init", "--git-only")  # by which git ignores the active file
     project.commit("begin")
     first = begin_on_branch(project, "1")

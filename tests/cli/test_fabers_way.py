@@ -24,9 +24,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     monkeypatch.setenv("PATH", path_with_program())
     for name, value in IN_CLIENT.items():
         monkeypatch.setenv(name, value)  # as in the client's shell, in which FABER commits
-    project = Project(tmp_path / "laptop", RUN)
-    project.root.mkdir()
-    project.git("init", "--quiet", "--initial-branch=main")
+    project = Project.fresh(tmp_path / "laptop", RUN)
     assert project.faber("init").returncode == 0
     project.commit("Set up")
     project.git("clone", "--quiet", "--bare", ".", str(tmp_path / "site.git"))

@@ -31,9 +31,7 @@ class Desk(Project):
 
 
 def prepare(folder: Path) -> None:
-    laptop = Project(folder / "laptop")
-    laptop.root.mkdir(parents=True)
-    laptop.git("init", "--quiet", "--initial-branch=main")
+    laptop = Project.fresh(folder / "laptop")
     laptop.faber("init", "--git-only")
     laptop.commit("init")
     for work_id in ("1", "2"):

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import pytest
 from support.command import COMMAND
+from support.program import make_program
 from support.project import RUN, Project, usual_state
 from support.served import Served
 from support.timelines import HOSTILE
@@ -292,9 +293,8 @@ def test_the_page_listens_on_loopback_alone(page: Served) -> None:
 
 def test_the_address_reaches_the_browser_through_a_private_file(project: Project, tmp_path: Path) -> None:
     seen = tmp_path / "seen"
-    browser = tmp_path / "browser"
-    browser.write_text(f'#!/bin/sh\nstat -c %a "${{1#file://}}" > {seen}\ncat "${{1#file://}}" >> {seen}\n')
-    browser.chmod(0o755)
+    script = f'stat -c %a "${{1#file://}}" > {seen}\ncat "${{1#file://}}" >> {seen}'
+    browser = make_program(tmp_path / "browser", script)
     environment = {**project.environment(), "BROWSER": f"{browser} %s"}
     with subprocess.Popen(
         [COMMAND, "page"], cwd=project.root, env=environment, stderr=subprocess.PIPE, text=True

@@ -17,7 +17,6 @@ from support.project import usual_state
 from faber_ledger.cli.sync.carried import lock_sending
 
 TOKEN, PASSWORD = f"ghp_{'aB3dE6gH9j' * 4}"[:40], "correct-horse-battery"
-FETCHED = "refs/faber-ledger-remotes/origin/"
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ import pytest
 from support.carried import CarriedClone, Origin, agree, wait_until
 from support.clones import RUN
 from support.command import COMMAND, run_command
+from support.program import make_program
 
 from faber_ledger.runs.git_query import FOREIGN, GIVEN_SETTINGS
 
@@ -91,10 +92,7 @@ def test_where_none_is_wanted_none_is_started(one: CarriedClone, way: str) -> No
 
 @pytest.mark.parametrize("place", ["one", "tree"])
 def test_a_push_of_the_user_sends_the_ledger_too(one: CarriedClone, place: str) -> None:
-    hook = one.root / ".git/hooks/pre-push"
-    hook.parent.mkdir(exist_ok=True)
-    hook.write_text('#!/bin/sh\nfaber-ledger sync --pushed-to "$1"\n')
-    hook.chmod(0o755)
+    make_program(one.root / ".git/hooks/pre-push", 'faber-ledger sync --pushed-to "$1"')
     one.git("worktree", "add", "-q", "../tree", "-b", "tree")
     pushing = CarriedClone(one.root.parent / place)
     pushing.git("push", "-q", "origin", "HEAD:refs/heads/pushed")
@@ -128,11 +126,8 @@ def test_a_ref_that_the_remote_had_lost_is_said_once(one: CarriedClone) -> None:
 def test_the_background_process_asks_nobody(one: CarriedClone) -> None:
     asked = one.root.parent / "asked"
     for name in ("askpass", "ssh"):
-        program = one.root.parent / name
-        program.write_text(
-            f'#!/bin/sh\necho {name} "$@" >> {asked}\nenv | grep -E "^(GIT_TERMINAL|SSH_ASK|GCM)" >> {asked}\nexit 1\n'
-        )
-        program.chmod(0o755)
+        told = f'echo {name} "$@" >> {asked}\nenv | grep -E "^(GIT_TERMINAL|SSH_ASK|GCM)" >> {asked}\nexit 1'
+        make_program(one.root.parent / name, told)
     one.git("remote", "set-url", "origin", "ssh://host.invalid/project.git")
     askpass = str(one.root.parent / "askpass")
     one.record("second")
@@ -149,9 +144,7 @@ def test_batch_mode_is_added_to_the_users_own_ssh(one: CarriedClone, way: str) -
     asked = one.root.parent / "asked"
     folder = "my programs" if way in ("quoted", "GIT_SSH") else "programs"
     program = one.root.parent / folder / ("wrapper" if way in ("ssh.variant", "GIT_SSH_VARIANT", "plink") else "ssh")
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\necho "$KEY" "$@" >> {asked}\nexit 1\n')
-    program.chmod(0o755)
+    make_program(program, f'echo "$KEY" "$@" >> {asked}\nexit 1')
     one.git("remote", "set-url", "origin", "ssh://host.invalid/project.git")
     commands = {"variables": f"KEY='a b' {program} -i key", "quoted": f"'{program}' -i key"}
     if way != "GIT_SSH":
@@ -169,9 +162,7 @@ def test_batch_mode_is_added_to_the_users_own_ssh(one: CarriedClone, way: str) -
 
 def test_a_password_is_never_asked_for(one: CarriedClone) -> None:
     asked = one.root.parent / "asked"
-    askpass = one.root.parent / "askpass"
-    askpass.write_text(f"#!/bin/sh\ntouch {asked}\n")
-    askpass.chmod(0o755)
+    askpass = make_program(one.root.parent / "askpass", f"touch {asked}")
     with refusing_server() as address:
         one.git("remote", "set-url", "origin", f"{address}/project.git")
         one.git("config", "core.askPass", str(askpass))
@@ -184,10 +175,7 @@ def test_a_password_is_never_asked_for(one: CarriedClone) -> None:
 @pytest.fixture
 def hanging(tmp_path: Path) -> Iterator[Path]:
     """An ssh that never answers: it writes its process into `pid` beside it, and ends after a minute at most."""
-    ssh = tmp_path / "ssh"
-    ssh.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 60\n")
-    ssh.chmod(0o755)
-    yield ssh
+    yield make_program(tmp_path / "ssh", f"echo $$ > {tmp_path}/pid\nexec sleep 60")
     pid = (tmp_path / "pid").read_text().strip() if (tmp_path / "pid").exists() else ""
     if has_process(pid):
         os.kill(int(pid), signal.SIGKILL)
@@ -249,9 +237,7 @@ def test_a_slow_remote_is_named_on_a_terminal(one: CarriedClone, hanging: Path) 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_git_may_ask_on_a_terminal_alone(one: CarriedClone, tmp_path: Path, is_terminal: bool) -> None:
-    ssh = tmp_path / "ssh"
-    ssh.write_text(f'#!/bin/sh\necho "asks: $GIT_TERMINAL_PROMPT" >> {tmp_path}/asked\nexit 1\n')
-    ssh.chmod(0o755)
+    ssh = make_program(tmp_path / "ssh", f'echo "asks: $GIT_TERMINAL_PROMPT" >> {tmp_path}/asked\nexit 1')
     one.git("remote", "set-url", "origin", "ssh://host.invalid/project.git")
     ours, theirs = pty.openpty()
     given = theirs if is_terminal else subprocess.DEVNULL

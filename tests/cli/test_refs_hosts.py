@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from support.carried import SENT, CarriedClone, Origin, agree, count_git
 from support.clones import ACTIVE, RUN
+from support.program import make_program
 from support.project import usual_state
 from support.sizes import pick
 
@@ -227,10 +228,8 @@ def test_no_hook_of_a_user_stops_a_sending(one: CarriedClone) -> None:
     two = one.second("two")
     for clone in (one, two):
         hooks = clone.root.parent / f"hooks-of-{clone.root.name}"
-        hooks.mkdir()
         for name in ("pre-push", "reference-transaction", "post-update"):
-            (hooks / name).write_text("#!/bin/sh\nexit 1\n")
-            (hooks / name).chmod(0o755)
+            make_program(hooks / name, "exit 1")
         clone.git("config", "core.hooksPath", str(hooks))
     exchange(one, two)
     two.faber("run", "list", "--remote")

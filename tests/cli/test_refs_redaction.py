@@ -11,7 +11,7 @@ import pytest
 from support.command import COMMAND, Command, is_waiting_for_lock
 from support.folders import copy_prepared
 from support.forging import forge
-from support.program import path_with_program
+from support.program import make_program, path_with_program
 from support.project import Project
 from support.ref_clones import FETCHED, REF, REMOTE, another_clone, at_remote, carry_refs, first_clone, sync
 
@@ -157,11 +157,7 @@ def test_a_remote_that_is_away_gets_it_by_the_next_sync(team: Team) -> None:
 
 def replace_no_ref(team: Team) -> Path:
     """Let the remote refuse to replace a ref, and return the hook that does."""
-    hook = team.remote / "hooks/update"
-    hook.parent.mkdir(exist_ok=True)
-    hook.write_text('#!/bin/sh\ngit merge-base --is-ancestor "$2" "$3"\n')
-    hook.chmod(0o755)
-    return hook
+    return make_program(team.remote / "hooks/update", 'git merge-base --is-ancestor "$2" "$3"')
 
 
 def test_a_remote_that_replaces_no_ref_is_said_to_keep_it(team: Team) -> None:

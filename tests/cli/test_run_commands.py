@@ -21,10 +21,7 @@ MADE_ID = re.compile(r"project-258-\d{8}-\d{6}-[a-z0-9]{6}")
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     """A git project in which no run was started yet."""
-    project = Project(tmp_path / "project")
-    project.root.mkdir()
-    project.git("init", "--quiet", "--initial-branch=main")
-    return project
+    return Project.fresh(tmp_path / "project")
 
 
 def state_of(project: Project, run_id: str) -> dict[str, Any]:
@@ -92,15 +89,6 @@ def test_a_run_is_never_started_twice(project: Project) -> None:
     assert done.returncode == 1
     assert f"run resume {run_id}" in done.stderr
     assert (project.root / ".fractary/runs" / run_id / "state.json").read_bytes() == before
-
-
-def test_a_finished_workflow_is_reported_without_a_question(project: Project) -> None:
-    status = "cancelled"
-    first = project.start_run("258")
-    set_status(project, first, status)
-    done = project.faber("run", "start", "--work-id", "259")
-    assert done.returncode == 0
-    assert first not in done.stdout
 
 
 def set_status(project: Project, run_id: str, status: str) -> None:
@@ -215,10 +203,3 @@ def test_the_list_shows_every_run_in_both_layouts_and_filters(project: Project) 
     by_work = json.loads(project.faber("run", "list", "--work-id", "2", "--json").stdout)["data"]
     assert [row["run_id"] for row in by_work] == ["org/two"]
     assert "* org/two" in project.faber("run", "list").stdout
-
-
-def test_an_active_file_leading_outside_is_named_in_a_note(project: Project) -> None:
-    project.start_run("1")
-    (project.root / ".fractary/faber/.active-run-id").write_text("../x")
-    done = project.faber("status")
-    assert (done.returncode, done.stderr.count("'../x' is not a run id")) == (0, 1)

@@ -23,9 +23,7 @@ RUNS = ("first", "second", "third")
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     """Give a project with three runs: the second has the newest event, the first the oldest."""
-    project = Project(tmp_path / "project")
-    project.root.mkdir()
-    project.git("init", "--quiet", "--initial-branch=main")
+    project = Project.fresh(tmp_path / "project")
     for hour, run_id in zip((9, 11, 10), RUNS, strict=True):
         folder = project.root / ".fractary/runs" / run_id
         folder.mkdir(parents=True)
@@ -40,15 +38,8 @@ def project(tmp_path: Path) -> Project:
     return project
 
 
-def listed(project: Project, *arguments: str) -> list[dict[str, Any]]:
-    done = project.faber("run", "list", "--json", *arguments)
-    assert done.returncode == 0, done.stderr
-    rows: list[dict[str, Any]] = json.loads(done.stdout)["data"]
-    return rows
-
-
 def names(project: Project, *arguments: str) -> list[str]:
-    return [row["run_id"] for row in listed(project, *arguments)]
+    return [row["run_id"] for row in project.data("run", "list", *arguments)]
 
 
 def test_the_newest_is_first_and_a_limit_leaves_out_the_older(project: Project) -> None:
@@ -77,7 +68,7 @@ def test_an_event_of_a_clock_that_is_ahead_is_not_the_newest(project: Project) -
             log.commit()
     # An event's time is not bound to its id's.
     forge_event(project.root / ".fractary/runs/first/ledger.db", id=event_id(1767640000, bytes(10)), at=AHEAD)
-    rows = {row["run_id"]: row for row in listed(project)}
+    rows = {row["run_id"]: row for row in project.data("run", "list")}
     assert {name: row["last_event_at"] for name, row in rows.items()} == {
         "second": "2026-01-05T19:00:00Z",
         "third": "2026-01-05T20:30:00Z",
@@ -90,13 +81,16 @@ def test_an_event_of_a_clock_that_is_ahead_is_not_the_newest(project: Project) -
 
 
 def test_a_run_whose_file_changed_is_read_again(project: Project) -> None:
-    assert {row["status"] for row in listed(project)} == {"in_progress"}
+    assert {row["status"] for row in project.data("run", "list")} == {"in_progress"}
     path = project.root / ".fractary/runs/second/state.json"
     path.write_text(path.read_text().replace("in_progress", "completed"))
-    assert {row["run_id"]: row["status"] for row in listed(project)}["second"] == "completed"
-    before = {row["run_id"]: row["events"] for row in listed(project)}
+    assert {row["run_id"]: row["status"] for row in project.data("run", "list")}["second"] == "completed"
+    before = {row["run_id"]: row["events"] for row in project.data("run", "list")}
     assert project.faber("note", "add", "one more", "--run-id", "third").returncode == 0
-    assert {row["run_id"]: row["events"] for row in listed(project)} == {**before, "third": before["third"] + 1}
+    assert {row["run_id"]: row["events"] for row in project.data("run", "list")} == {
+        **before,
+        "third": before["third"] + 1,
+    }
 
 
 def test_a_run_without_events_has_the_time_of_its_state(project: Project) -> None:

@@ -153,15 +153,6 @@ def test_only_the_two_blocks_change_and_the_file_is_indented_by_two(project: Pro
     assert project.git("status", "--porcelain") == protocol
 
 
-def test_no_value_becomes_structure(tmp_path: Path) -> None:
-    hostname = 'laptop"}], "status": "completed", "x": [{"y": "\\'
-    project = Project.made(tmp_path / "myproject")
-    assert project.faber("session-load", env={"FABER_LEDGER_HOSTNAME": hostname}).returncode == 0
-    assert save(project, FABER_LEDGER_HOSTNAME=hostname).returncode == 0
-    assert project.history[0]["environment"]["hostname"] == hostname
-    assert project.state["status"] == "in_progress"
-
-
 def test_an_end_tells_the_environment_of_a_session_that_lacks_it_alone(project: Project, tmp_path: Path) -> None:
     """(END, Step 4)"""
     save(project)

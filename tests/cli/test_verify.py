@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,7 @@ from support.sample_log import RUN, append_sample, write_run
 
 from faber_ledger.context.notes import note_recorded
 from faber_ledger.ledger.encoding import ID
-from faber_ledger.ledger.errors import LedgerError, Locked, NewerFormat
+from faber_ledger.ledger.errors import Locked
 from faber_ledger.ledger.events import Draft
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import insert_rows
@@ -127,14 +126,6 @@ def test_an_overwritten_page_is_a_finding(ledger: Path, page: int) -> None:
     content[page * 4096 : page * 4096 + 4096] = bytes(range(256)) * 16
     ledger.write_bytes(content)
     assert {finding.kind for finding in found(ledger)} & {"integrity", "damaged"}
-
-
-def test_a_newer_format_and_a_missing_file_are_errors(ledger: Path) -> None:
-    with pytest.raises(LedgerError):
-        found(ledger.with_name("none.db"))
-    sqlite3.connect(ledger).execute("PRAGMA user_version = 99")
-    with pytest.raises(NewerFormat):
-        found(ledger)
 
 
 def test_verify_says_that_a_run_is_sound(project: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,16 +44,6 @@ def begin(project: Project) -> str:
     return str(project.of_type("session_started")[0]["session_id"])
 
 
-def set_prices(project: Project, prices: Any) -> None:
-    config = Path(project.environment()["XDG_CONFIG_HOME"]) / "faber-ledger/config.json"
-    config.parent.mkdir(parents=True, exist_ok=True)
-    config.write_text(json.dumps({"prices": prices}))
-
-
-def data(project: Project, *command: str) -> Any:
-    return json.loads(project.said(*command, "--json"))["data"]
-
-
 def test_tokens_are_shown_by_session_phase_and_run(project: Project) -> None:
     session = begin(project)
     assert "okens" not in project.said("status") + project.said("run", "list") + project.said("replay")
@@ -68,10 +57,10 @@ def test_tokens_are_shown_by_session_phase_and_run(project: Project) -> None:
     heads, row = project.said("run", "list").splitlines()
     assert (heads.split()[-1], row.split()[-1]) == ("tokens", "10.1M")
     assert f"tokens: {line}" in project.said("timeline", "-o", "-")
-    usage = data(project, "status")["usage"]
+    usage = project.data("status")["usage"]
     assert usage["phases"]["frame"]["tokens"] == 100_500
     assert usage["models"]["claude-haiku-4-5"]["turns"] == 40
-    assert usage == data(project, "run", "list")[0]["usage"] == data(project, "replay")["sessions"][0]["usage"]
+    assert usage == project.data("run", "list")[0]["usage"] == project.data("replay")["sessions"][0]["usage"]
 
 
 def test_time_at_work_and_weeks_are_shown_for_oneself_alone(project: Project) -> None:
@@ -83,7 +72,7 @@ def test_time_at_work_and_weeks_are_shown_for_oneself_alone(project: Project) ->
     assert "6000" in everybody
     last = project.said("run", "list", "--mine").splitlines()[-1]
     assert last.endswith(": 1k (0 cached, 0 out) in 10 responses, 1 hour 1 minute at work")
-    (week,) = data(project, "run", "list", "--mine")[0]["own_weeks"].values()
+    (week,) = project.data("run", "list", "--mine")[0]["own_weeks"].values()
     assert (week["turns"], week["active_seconds"]) == (10, 3700)
 
 
@@ -105,16 +94,16 @@ def test_money_comes_from_the_users_own_prices(project: Project) -> None:
     session = begin(project)
     record(project, used(session, "build", 1_000_000, 10_000_000, 100_000, 10, 5))
     assert "prices" not in project.said("status")
-    set_prices(project, {"claude": {"input": 100}, "claude-opus-4": {"input": 15, "cached": 1.5, "output": 75}})
+    project.configure(prices={"claude": {"input": 100}, "claude-opus-4": {"input": 15, "cached": 1.5, "output": 75}})
     assert "; 37.50 by your prices" in project.said("status")
     assert "37.50 by your prices" in project.said("run", "list", "--mine")
     assert "prices" not in project.said("timeline", "-o", "-")  # which others read
     record(project, used(session, "build", 1, 1, 1, 1, 1, model="gpt-5"))
     assert "; no price for gpt-5\n" in project.said("status")
     assert "price" not in project.said("timeline", "-o", "-")
-    set_prices(project, {"gemini": {"input": 1}})
+    project.configure(prices={"gemini": {"input": 1}})
     assert "price" not in project.said("status")
-    set_prices(project, {"gpt-5": {"inputs": 1}})
+    project.configure(prices={"gpt-5": {"inputs": 1}})
     assert "has other keys" in project.faber("doctor").stdout
 
 
@@ -122,6 +111,6 @@ def test_forged_numbers_change_no_sum(project: Project) -> None:
     session = begin(project)
     record(project, used(session, "build", 5, 0, 0, 1, 0), used(session, "build", -5, 0, 0, 1, 0))
     record(project, used(session, "build", 10**18, 0, 0, 1, 0), used(session, "a\u202eb\n" * 99, 5, 0, 0, 1, 0))
-    assert data(project, "status")["usage"]["tokens"] == 10
+    assert project.data("status")["usage"]["tokens"] == 10
     lines = [line for line in project.said("status").splitlines() if line.startswith("Tokens: ")]
     assert [len(line) < 300 and line.isprintable() for line in lines] == [True]

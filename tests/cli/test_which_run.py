@@ -16,10 +16,7 @@ START_ONE = "start one with `faber-ledger run start --work-id ID`"
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     """A git project without a run."""
-    project = Project(tmp_path / "project")
-    project.root.mkdir()
-    project.git("init", "--quiet", "--initial-branch=main")
-    return project
+    return Project.fresh(tmp_path / "project")
 
 
 def test_without_any_run_the_command_that_starts_one_is_named(project: Project) -> None:

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from support.program import make_program
 from support.project import Project
 from support.sizes import few
 from support.worktrees import begin_project, clean_up, finish_run, start_in_worktree
@@ -88,8 +89,7 @@ def test_cleanup_names_the_ignored_files_that_go(project: Project) -> None:
 
 
 def test_a_hook_of_the_users_that_fails_does_not_stop_a_start(project: Project) -> None:
-    hook = project.write(".git/hooks/post-checkout", "#!/bin/sh\necho 'no linter' >&2\nexit 1\n")
-    hook.chmod(0o755)
+    make_program(project.root / ".git/hooks/post-checkout", "echo 'no linter' >&2\nexit 1")
     done = project.faber("run", "start", "--work-id", "259", "--worktree")
     assert done.returncode == 0, done.stderr
     assert "no linter" in done.stderr

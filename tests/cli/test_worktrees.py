@@ -41,16 +41,13 @@ def project(tmp_path: Path) -> Project:
 
 
 def test_worktree_makes_folder_and_branch_and_starts_there(project: Project) -> None:
+    """The state and the registry name it."""
     before = project.active_path.read_bytes()
     tree = start_in_worktree(project, "259")
     assert tree.git("branch", "--show-current") == "feature/259"
     assert tree.active_path.read_text() == f"{tree.run_id}\n"
     assert project.active_path.read_bytes() == before
     assert not (project.root / ".fractary/runs" / tree.run_id).exists()
-
-
-def test_state_and_registry_name_the_worktree(project: Project) -> None:
-    tree = start_in_worktree(project, "259")
     member = tree.state["worktree"]
     assert (member["path"], member["created_by"], member["branch"], member["auto_cleanup"]) == (
         "../project-issue-259",

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.command import COMMAND
+from support.program import make_program
 from support.project import Project
 from support.sizes import few
 
@@ -317,9 +318,7 @@ def test_only_listed_options_reach_git(name: str, words: list[str]) -> None:
 def hostile(project: Project, *settings: tuple[str, str], attributes: str = "") -> Path:
     """Add repository settings whose programs leave a mark; returns the mark."""
     mark = project.root.parent / "ran"
-    program = project.root.parent / "evil"
-    program.write_text(f"#!/bin/sh\ntouch {mark}\nexit 1\n")
-    program.chmod(0o755)
+    program = make_program(project.root.parent / "evil", f"touch {mark}\nexit 1")
     for name, value in settings:
         project.git("config", name, value.replace("EVIL", str(program)))
     if attributes:
@@ -501,11 +500,7 @@ def test_a_mapped_program_is_run_without_the_commands_own_arguments(tmp_path: Pa
 
 def test_anything_but_a_slash_command_is_an_instruction_and_never_run(mine: Project) -> None:
     for command in ["gh issue view 258", "/../x", "/x\u0000"]:
-        issue = {"id": "issue", "type": "skill", "command": command}
-        mine.write(
-            ".fractary/faber/workflows/mine.json",
-            json.dumps({"id": "mine", "critical_artifacts": {"always_load": [issue]}}),
-        )
+        mine.name_artifacts({"id": "issue", "type": "skill", "command": command})
         packet = mine.faber("session-load").stdout
         assert f"The workflow's instruction for it is {quoted(command)}" in packet
         assert "To load it, run" not in packet
@@ -516,9 +511,7 @@ def test_an_instruction_in_words_is_given_as_the_workflows_and_quoted(tmp_path: 
     """(faber-as-it-runs-today H13.5)"""
     project = Project.made(tmp_path / "project")
     words = "Use the issue-fetch skill to load issue {work_id}\nwith `all` comments"
-    artifacts = [{"id": "issue-context", "type": "skill", "command": words, "required": True}]
-    project.write(".fractary/faber/workflows/mine.json", json.dumps({"critical_artifacts": {"always_load": artifacts}}))
-    project.change_state(workflow_id="mine")
+    project.name_artifacts({"id": "issue-context", "type": "skill", "command": words, "required": True})
     done = project.faber("session-load") if not is_hook else None
     packet = done.stdout if done is not None else project.deliver("SessionStart.startup.print").packet
     said = "The workflow's instruction for it is `Use the issue-fetch skill to load issue 258 with 'all' comments`"
@@ -583,10 +576,7 @@ def test_a_dry_run_only_names_the_mapped_program_that_a_load_runs(mine: Project)
 def test_a_dry_run_reports_a_mapped_program_that_cannot_be_run(mine: Project) -> None:
     message = "no-such-program cannot be run"
     issue = {"id": "issue", "type": "work_plugin", "command": "/fractary-work:issue-fetch", "required": True}
-    mine.write(
-        ".fractary/faber/workflows/mine.json",
-        json.dumps({"id": "mine", "critical_artifacts": {"always_load": [issue]}}),
-    )
+    mine.name_artifacts(issue)
     mine.map_fetch("/nowhere/no-such-program")
     dry = mine.faber("session-load", "--dry-run").stdout
     assert message in dry
@@ -599,11 +589,8 @@ def test_a_dry_run_reports_a_mapped_program_that_cannot_be_run(mine: Project) ->
 
 
 def test_an_unknown_placeholder_of_a_command_is_refused(mine: Project) -> None:
-    issue = {"id": "issue", "type": "skill", "command": "/fractary-spec:review --id={nosuch} {work_id}"}
-    mine.write(
-        ".fractary/faber/workflows/mine.json",
-        json.dumps({"id": "mine", "critical_artifacts": {"always_load": [issue]}}),
-    )
+    command = "/fractary-spec:review --id={nosuch} {work_id}"
+    mine.name_artifacts({"id": "issue", "type": "skill", "command": command})
     dry = mine.faber("session-load", "--dry-run").stdout
     assert "    Error: unknown placeholder: {nosuch}\n" in dry
     assert "    Action: SKIP (cannot be loaded)\n" in dry
@@ -624,15 +611,12 @@ def test_while_a_mapped_program_runs_others_can_record(mine: Project) -> None:
 
 def test_json_keeps_every_warning_in_the_one_object(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "project")
-    artifacts = [{"id": "gone", "type": "markdown", "path": "gone.md"}]
-    path = ".fractary/faber/workflows/mine.json"
-    project.write(path, json.dumps({"critical_artifacts": {"always_load": artifacts}}))
-    project.change_state(workflow_id="mine")
+    gone = {"id": "gone", "path": "gone.md"}
+    project.name_artifacts(gone)
     done = project.faber("session-load", "--json")
     assert done.stderr == ""
     assert json.loads(done.stdout)["data"]["warnings"][0].startswith("⚠️ WARNING: Optional artifact not found\n")
-    artifacts.append({**artifacts[0], "id": "needed", "required": True})  # type: ignore[dict-item]  # of any type
-    project.write(path, json.dumps({"critical_artifacts": {"always_load": artifacts}}))
+    project.name_artifacts(gone, {**gone, "id": "needed", "required": True})
     done = project.faber("session-load", "--json", "--force")
     assert "Required artifact not found\n" in json.loads(done.stdout)["data"]["context"]
     assert json.loads(done.stderr)["error"]["warnings"][0].startswith("⚠️ WARNING: Optional artifact not found\n")
@@ -642,14 +626,11 @@ def test_json_keeps_every_warning_in_the_one_object(tmp_path: Path) -> None:
 
 
 def test_a_refused_or_failed_command_is_not_called_a_missing_path(project: Project) -> None:
-    project.change_state(workflow_id="own")
     for command, what in (
         ("git push", "artifact refused: its command may not be run"),
         ("git log nope", "artifact not loaded: its command failed"),
     ):
-        artifacts = [{"id": "c", "type": "git_info", "command": command, "description": "d", "required": True}]
-        config = {"critical_artifacts": {"always_load": artifacts}}
-        project.write(".fractary/faber/workflows/own.json", json.dumps(config))
+        project.name_artifacts({"id": "c", "type": "git_info", "command": command, "required": True})
         heading = f"❌ ERROR: Required {what}\nArtifact: c\nCommand: {command}\nError: "
         report = project.faber("session-load").stderr
         assert heading in report
@@ -672,12 +653,11 @@ def test_gits_own_files_are_not_artifacts(project: Project) -> None:
 def test_a_file_that_cannot_be_loaded_is_not_called_not_found(project: Project) -> None:
     project.write("big.md", "x" * 1_400_000)
     project.write("binary.md", b"a\0b")
-    named = [{"id": name, "type": "markdown", "path": f"{name}.md"} for name in ("big", "binary", "missing")]
+    named = [{"id": name, "path": f"{name}.md"} for name in ("big", "binary", "missing")]
     for name, field in (("gone", "spec_path"), ("unset", "plan_path")):
-        named.append({"id": name, "type": "markdown", "path_from_state": f"artifacts.{field}"})
-    named.append({"id": "outside", "type": "markdown", "path": "../../etc/hostname"})
-    project.write(".fractary/faber/workflows/mine.json", json.dumps({"critical_artifacts": {"always_load": named}}))
-    project.change_state(workflow_id="mine", artifacts={"spec_path": "specs/gone.md"})
+        named.append({"id": name, "path_from_state": f"artifacts.{field}"})
+    project.name_artifacts(*named, {"id": "outside", "path": "../../etc/hostname"})
+    project.change_state(artifacts={"spec_path": "specs/gone.md"})
     packet = project.deliver("SessionStart.startup.print").packet or ""
     assert "- gone (optional): not loaded, specs/gone.md: File not found\n" in packet
     assert "unset" not in packet

@@ -144,13 +144,11 @@ def test_all_acceptance_criteria_are_shown_in_evaluate_where_they_have_room(proj
 def test_what_must_be_read_is_named_in_the_first_2000(project: Project) -> None:
     project.write(PROTOCOL, numbered(("Frame", 400), ("Build", 400)))
     project.write(SPECIFICATION, numbered(("Background", 900), ("Requirements", 900), ("Notes", 900)))
-    artifacts = [
+    project.name_artifacts(
         {"id": "state", "type": "json", "path": ".fractary/runs/{run_id}/state.json", "required": True},
-        {"id": "specification", "type": "markdown", "path_from_state": "artifacts.spec_path"},
-        {"id": "orchestration-protocol", "type": "markdown", "path": PROTOCOL, "required": True},
-    ]
-    project.write(".fractary/faber/workflows/own.json", json.dumps({"critical_artifacts": {"always_load": artifacts}}))
-    project.change_state(workflow_id="own")
+        {"id": "specification", "path_from_state": "artifacts.spec_path"},
+        {"id": "orchestration-protocol", "path": PROTOCOL, "required": True},
+    )
     text = packet(project)
     (sentence,) = [line for line in text[:2_000].split("\n") if line.startswith("Read these now: ")]
     build = re.fullmatch(
@@ -166,9 +164,7 @@ def test_what_must_be_read_is_named_in_the_first_2000(project: Project) -> None:
 
 
 def test_a_directory_that_is_cut_names_the_command_that_prints_it(project: Project) -> None:
-    artifact = {"id": "notes", "type": "directory", "path": "notes", "required": True}
-    project.write(".fractary/faber/workflows/own.json", json.dumps({"critical_artifacts": {"always_load": [artifact]}}))
-    project.change_state(workflow_id="own")
+    project.name_artifacts({"id": "notes", "type": "directory", "path": "notes", "required": True})
     for name in "ab":
         project.write(f"notes/{name}.md", f"Line of {name}.\n" * 1_000)
     text = packet(project)

@@ -17,16 +17,8 @@ IN_CLIENT = {"CLAUDE_CODE_SESSION_ID": ME, "CLAUDE_PID": "1"}
 BOTH = ["workflow-state", "orchestration-protocol"]
 
 
-def with_artifacts(project: Project, *artifacts: dict[str, Any]) -> None:
-    critical = {"always_load": [{"type": "markdown", **one} for one in artifacts]}
-    project.write(".fractary/faber/workflows/own.json", json.dumps({"critical_artifacts": critical}))
-    project.change_state(workflow_id="own")
-
-
 def load(project: Project, *arguments: str, **env: str) -> dict[str, Any]:
-    done = project.faber("session-load", "--json", *arguments, env=env)
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)["data"]
+    found: dict[str, Any] = project.data("session-load", *arguments, env=env)
     return found
 
 
@@ -58,7 +50,7 @@ def test_a_client_whose_context_begins_again_gets_all(project: Project, trigger:
 
 def test_a_load_spares_only_what_this_session_was_given_whole(project: Project) -> None:
     """An outline is not the artifact, and one that is named is wanted (session-manager-reload-reconstitution 1)."""
-    with_artifacts(project, {"id": "short", "path": "short.md"}, {"id": "long", "path": "long.md"})
+    project.name_artifacts({"id": "short", "path": "short.md"}, {"id": "long", "path": "long.md"})
     project.write("short.md", "Short.\n")
     project.write("long.md", "# Long\n\n" + "A line of it.\n" * 2_000)
     project.deliver(STARTUP, client=ME, pid="1")
@@ -93,7 +85,7 @@ def test_an_older_tools_load_counts_for_its_open_session(project: Project) -> No
 def test_what_the_packet_only_names_is_not_in_context(project: Project) -> None:
     """Nor in the session's list (session-manager-reload-reconstitution 2)."""
     many = [{"id": f"artifact-with-a-long-name-{number:03}", "path": "a.md"} for number in range(80)]
-    with_artifacts(project, *many)
+    project.name_artifacts(*many)
     project.write("a.md", "A line of it.\n" * 70)
     packet = project.deliver(STARTUP, client=ME, pid="1").packet or ""
     given = [event["artifact_id"] for event in project.of_type("artifact_loaded") if event["given"] != "pointer"]
@@ -115,7 +107,7 @@ def test_what_the_packet_only_names_is_not_in_context(project: Project) -> None:
 def test_a_deferred_command_is_not_in_context(project: Project) -> None:
     """Nor what has no room in a load's contents (spec-and-session-end 7)."""
     ask = {"id": "issue", "type": "work_plugin", "command": "/fractary-work:issue-fetch 258"}
-    with_artifacts(project, {"id": "a", "path": "a.md"}, ask)
+    project.name_artifacts({"id": "a", "path": "a.md"}, ask)
     project.write("a.md", "A.\n")
     done = project.faber("session-load", "--verbose", env=IN_CLIENT)
     assert "Artifacts loaded (1):\n  ✓ a\n" in done.stdout
@@ -128,7 +120,7 @@ def test_a_deferred_command_is_not_in_context(project: Project) -> None:
 def test_an_empty_answer_of_a_program_is_a_failure(project: Project) -> None:
     """As it is for reconstitute (session-manager-reload-reconstitution 15)."""
     ask = {"id": "issue", "type": "work_plugin", "command": "/fractary-work:issue-fetch 258"}
-    with_artifacts(project, ask)
+    project.name_artifacts(ask)
     project.map_fetch("true")
     done = project.faber("session-load")
     assert "Error: `true` failed: it printed nothing\n" in done.stderr
@@ -176,7 +168,7 @@ def test_without_fabers_plugin_a_context_begins_with_the_run(project: Project) -
 def test_a_failed_required_artifact_does_not_keep_the_others_away(project: Project) -> None:
     """Its error and how to recover stand first in the contents."""
     needed = {"id": "needed", "path": "needed.md", "required": True}
-    with_artifacts(project, needed, {"id": "after", "path": "after.md"})
+    project.name_artifacts(needed, {"id": "after", "path": "after.md"})
     project.write("after.md", "What comes after.\n")
     done = project.faber("session-load")
     assert done.returncode == 1
@@ -238,7 +230,7 @@ def test_a_name_that_no_artifact_has_loads_nothing_and_records_nothing(project: 
 def test_a_dry_run_fails_where_the_load_would(project: Project) -> None:
     """It says so in its text (spec-and-session-end remark 6)."""
     needed = {"id": "req", "path": "gone.md", "required": True}
-    with_artifacts(project, needed, {"id": "opt", "path": "gone.md"}, {"id": "a", "path": "a.md"})
+    project.name_artifacts(needed, {"id": "opt", "path": "gone.md"}, {"id": "a", "path": "a.md"})
     project.write("a.md", "A.\n")
     dry = project.faber("session-load", "--dry-run")
     assert dry.returncode == 1
@@ -255,7 +247,7 @@ def test_a_dry_run_tells_all_that_the_load_would_do(project: Project) -> None:
     """Which latest file, and what is not selected (session-manager-reload-reconstitution 12)."""
     newest = {"id": "notes", "type": "directory", "path": "notes", "load_strategy": "latest_only"}
     ask = {"id": "issue", "type": "work_plugin", "command": "/fractary-work:issue-fetch 258"}
-    with_artifacts(project, newest, ask)
+    project.name_artifacts(newest, ask)
     project.write("notes/a.md", "A.\n")
     workflow = json.loads((project.root / ".fractary/faber/workflows/own.json").read_text())
     unmet = {"id": "unmet", "type": "markdown", "path": "a.md", "condition": "work_id == 'x'"}

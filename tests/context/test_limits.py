@@ -18,12 +18,6 @@ STARTUP = "SessionStart.startup.interactive"
 STATE = {"id": "workflow-state", "type": "json", "path": ".fractary/runs/{run_id}/state.json", "required": True}
 
 
-def with_artifacts(project: Project, *artifacts: dict[str, Any], conditional: tuple[dict[str, Any], ...] = ()) -> None:
-    critical = {"always_load": [{"type": "markdown", **one} for one in artifacts], "conditional_load": conditional}
-    project.write(".fractary/faber/workflows/own.json", json.dumps({"critical_artifacts": critical}))
-    project.change_state(workflow_id="own")
-
-
 def packet(project: Project, **changes: Any) -> str:
     return project.deliver(STARTUP, **changes).packet or ""
 
@@ -69,7 +63,7 @@ def test_the_ledgers_blocks_count_nowhere(project: Project) -> None:
 
 def test_the_state_is_never_too_large(project: Project) -> None:
     """It does not keep the others away, in a hook and in a load (DECISIONS 25)."""
-    with_artifacts(project, STATE, {"id": "a", "path": "a.md", "required": True})
+    project.name_artifacts(STATE, {"id": "a", "path": "a.md", "required": True})
     project.write("a.md", "What comes after.\n")
     project.change_state(plans=["x" * 1_000] * 3_000, additional_instructions="Do not touch billing.")
     for text in (packet(project), project.faber("session-load", "--force").stdout):
@@ -114,12 +108,12 @@ def test_the_summary_strategy_outlines_a_file_and_lifts_its_limits(project: Proj
     long = "# Top\n\n" + "".join([f"## Part {number}\n\n{'Words of it. ' * 300}\n\n" for number in range(400)])
     assert len(long) > 1_048_576
     names = {"id": "long", "path": "long.md", "required": True}
-    with_artifacts(project, names)
+    project.name_artifacts(names)
     project.write("long.md", long)
     refused = project.faber("session-load")
     assert refused.returncode == 1
     assert 'Recovery:\n1. Give it load_strategy "summary" in the workflow config' in refused.stderr
-    with_artifacts(project, {**names, "load_strategy": "summary"})
+    project.name_artifacts({**names, "load_strategy": "summary"})
     done = project.faber("session-load")
     assert (done.returncode, done.stderr) == (0, "")
     assert "===== long: parts of its 1" in done.stdout
@@ -149,7 +143,7 @@ def test_the_recovery_steps_fit_the_failure(
     project: Project, fields: dict[str, Any], files: dict[str, str], step: str
 ) -> None:
     """They do not send anybody to look for a file that is there (session-manager-reload-reconstitution 13)."""
-    with_artifacts(project, {"id": "needed", "required": True, **fields})
+    project.name_artifacts({"id": "needed", "required": True, **fields})
     for name, content in files.items():
         project.write(name, content)
     done = project.faber("session-load")
@@ -161,7 +155,7 @@ def test_the_recovery_steps_fit_the_failure(
 def test_an_artifact_named_twice_is_the_required_one(project: Project) -> None:
     """And nobody is left to guess."""
     twice = {"id": "a", "type": "markdown", "path": "gone.md", "required": True, "condition": "work_id != null"}
-    with_artifacts(project, {"id": "a", "path": "a.md"}, conditional=(twice,))
+    project.name_artifacts({"id": "a", "path": "a.md"}, conditional_load=(twice,))
     project.write("a.md", "A.\n")
     done = project.faber("session-load")
     assert "⚠️ WARNING: Artifact named twice: a - one is loaded, a required one if there is one\n" in done.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,13 +20,6 @@ def project(tmp_path: Path) -> Project:
     project.write("specs/WORK-258.md", "# WORK-258\n")
     project.change_state(artifacts={"spec_path": "specs/WORK-258.md"})
     return project
-
-
-def load(project: Project, *options: str) -> dict[str, Any]:
-    done = project.faber("session-load", *options, "--json")
-    assert done.returncode == 0, done.stderr
-    data: dict[str, Any] = json.loads(done.stdout)["data"]
-    return data
 
 
 def ids(loads: list[dict[str, Any]]) -> list[str]:
@@ -56,14 +48,11 @@ def test_minimal_gives_position_and_state_alone(project: Project) -> None:
 
 def test_minimal_takes_the_state_by_the_id_that_the_workflow_gives_it(project: Project) -> None:
     own = {"id": "where-we-are", "type": "json", "path": ".fractary/runs/{run_id}/state.json", "description": "State"}
-    more = {"id": "protocol", "type": "markdown", "path": PROTOCOL, "description": "Protocol", "required": True}
-    critical = {"critical_artifacts": {"always_load": [more, own]}}
-    project.write(".fractary/plugins/faber/workflows/own.json", json.dumps(critical))
-    project.change_state(workflow_id="own")
-    assert ids(load(project, "--minimal")["loaded"]) == ["where-we-are"]
-    critical = {"critical_artifacts": {"always_load": [more]}}
-    project.write(".fractary/plugins/faber/workflows/own.json", json.dumps(critical))
-    assert ids(load(project, "--minimal")["loaded"]) == ["workflow-state"]
+    more = {"id": "protocol", "path": PROTOCOL, "description": "Protocol", "required": True}
+    project.name_artifacts(more, own)
+    assert ids(project.data("session-load", "--minimal")["loaded"]) == ["where-we-are"]
+    project.name_artifacts(more)
+    assert ids(project.data("session-load", "--minimal")["loaded"]) == ["workflow-state"]
 
 
 def test_minimal_and_named_artifacts_exclude_each_other(project: Project) -> None:
@@ -84,7 +73,7 @@ def test_an_id_that_is_not_configured_is_answered_with_those_that_are(project: P
 def test_what_the_hint_names_comes_first_and_everything_is_loaded(project: Project) -> None:
     """(faber-as-it-runs-today H10)"""
     everything = ["orchestration-protocol", "specification"]
-    assert sections(load(project)["context"]) == everything
+    assert sections(project.data("session-load")["context"]) == everything
     words = ("--verbose", "--force", "--context", "Build is 60% done: the spec matters,\nand the tests")
     done = project.faber("session-load", *words)
     assert done.returncode == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING
 
@@ -12,8 +11,6 @@ from support.project import Project, units
 if TYPE_CHECKING:
     from pathlib import Path
 
-WORKFLOW = ".fractary/plugins/faber/workflows/own.json"
-
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
@@ -22,9 +19,7 @@ def project(tmp_path: Path) -> Project:
     names = ("first", "second", "third")
     for name in names:
         made.write(f"docs/{name}.md", f"# {name}\n")
-    always = [{"id": name, "type": "markdown", "path": f"docs/{name}.md"} for name in names]
-    made.write(WORKFLOW, json.dumps({"id": "own", "critical_artifacts": {"always_load": always}}))
-    made.change_state(workflow_id="own")
+    made.name_artifacts(*[{"id": name, "path": f"docs/{name}.md"} for name in names])
     return made
 
 
@@ -160,8 +155,7 @@ def test_the_report_is_shortened_so_that_the_agent_gets_all_contents(project: Pr
     paths = [f"docs/architecture/decisions/{number:04}-some-decision-about-the-service.md" for number in range(count)]
     for path in paths:
         project.write(path, f"# {path}\n" + "What was decided, and why.\n" * 104)
-    always = [{"id": f"decision-{number}", "type": "markdown", "path": path} for number, path in enumerate(paths)]
-    project.write(WORKFLOW, json.dumps({"id": "own", "critical_artifacts": {"always_load": always}}))
+    project.name_artifacts(*[{"id": f"decision-{number}", "path": path} for number, path in enumerate(paths)])
     done = project.faber("session-load", "--verbose", "--force")
     assert done.returncode == 0, done.stderr
     shown = done.stdout + done.stderr  # what the skill `session-load` gives the agent

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -132,9 +131,8 @@ def test_a_specification_that_the_workflow_does_not_list_is_given(project: Proje
     (project.root / SPECIFICATION).unlink()
     assert f"- specification (optional): not loaded, {SPECIFICATION}: File not found" in packet_of(project)
     listed = {"id": "design", "type": "markdown", "path_from_state": "artifacts.spec_path"}
-    own = {"critical_artifacts": {"always_load": [], "phase_specific": {"build": [listed]}}}
-    project.write(".fractary/faber/workflows/own.json", json.dumps(own))
-    assert "specification" not in packet_of(project, workflow_id="own")
+    project.name_artifacts(phase_specific={"build": [listed]})
+    assert "specification" not in packet_of(project)
 
 
 HEADINGS = [

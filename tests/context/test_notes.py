@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
-from support.command import COMMAND, run_command
 from support.project import RUN, Project
 
 from faber_ledger.context.notes import MAX_LETTERS
@@ -20,16 +20,9 @@ def project(tmp_path: Path) -> Project:
     return made
 
 
-def typed(project: Project, content: bytes, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    """Run `note add --from-stdin` with this input."""
-    return run_command(
-        [COMMAND, "note", "add", "--from-stdin", *arguments],
-        cwd=project.root,
-        env=project.environment(),
-        input=content,
-        capture_output=True,
-        check=False,
-    )
+def typed(project: Project, content: bytes, *arguments: str) -> subprocess.CompletedProcess[Any]:
+    """Run `note add` with this input."""
+    return project.faber("note", "add", *arguments, input=content, text=False, encoding=None)
 
 
 def test_a_note_is_recorded_with_where_the_run_was(project: Project) -> None:
@@ -63,7 +56,7 @@ def test_a_text_without_a_subcommand_is_a_note(project: Project) -> None:
 
 
 def test_an_agent_writes_a_summary_on_standard_input(project: Project) -> None:
-    done = typed(project, "\ufeffWorked on ünï\nNext: tests\n".encode(), "--kind", "summary", "--json")
+    done = typed(project, "\ufeffWorked on ünï\nNext: tests\n".encode(), "--from-stdin", "--kind", "summary", "--json")
     data = json.loads(done.stdout)["data"]
     assert (data["run_id"], data["kind"], data["text"]) == (RUN, "summary", "Worked on ünï\nNext: tests")
     assert "session_id" not in data
@@ -129,7 +122,7 @@ def test_a_note_can_be_a_decision(project: Project) -> None:
 
 @pytest.mark.parametrize("text", ["x" * (MAX_LETTERS + 1), "é" * (MAX_LETTERS + 1), "a" + "😀" * 100_000])
 def test_a_note_that_is_too_long_is_refused(project: Project, text: str) -> None:
-    done = typed(project, text.encode())
+    done = typed(project, text.encode(), "--from-stdin")
     assert done.returncode == 1
     assert done.stderr.decode().startswith("error: the note has ")
     assert not project.ledger_path.exists() or project.of_type("note_recorded") == []
@@ -146,13 +139,5 @@ def test_a_note_that_is_too_long_is_refused(project: Project, text: str) -> None
     ],
 )
 def test_an_empty_note_is_wrong_usage(project: Project, arguments: list[str], content: bytes) -> None:
-    done = run_command(
-        [COMMAND, "note", "add", *arguments],
-        cwd=project.root,
-        env=project.environment(),
-        input=content,
-        capture_output=True,
-        check=False,
-    )
-    assert done.returncode == 2
+    assert typed(project, content, *arguments).returncode == 2
     assert not project.ledger_path.exists()

@@ -99,9 +99,7 @@ def test_the_project_and_the_users_plugin_roots_come_first(project: Project) -> 
     put_marketplace(project, "a-fork", "Of the fork.\n")
     assert "Of the fork." in packet_of(project)  # by name
     own = put_plugin(project.root.parent / "own/plugins/faber", "Of the user's root.\n").parents[1]
-    config = Path(project.environment()["XDG_CONFIG_HOME"], "faber-ledger/config.json")
-    config.parent.mkdir(parents=True)
-    config.write_text(json.dumps({"plugin_roots": [str(own)]}))
+    project.configure(plugin_roots=[str(own)])
     assert "Of the user's root." in packet_of(project)
     project.write(PROTOCOL, "Of the project.\n")
     assert "Of the project." in packet_of(project)

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.command import COMMAND, run_command
 from support.project import RUN, Project, usual_state
 
 SPEC = "specs/WORK-00258-faber-hitl-resume-handling.md"
@@ -131,11 +130,7 @@ def whole(project: Project) -> None:
 
 
 def context_of(project: Project, *arguments: str) -> dict[str, Any]:
-    done = project.faber("reconstitute", "--json", *arguments)
-    assert done.returncode == 0, done.stderr
-    envelope = json.loads(done.stdout)
-    assert envelope["result_version"] == 1
-    data: dict[str, Any] = envelope["data"]
+    data: dict[str, Any] = project.data("reconstitute", *arguments)
     return data
 
 
@@ -153,15 +148,7 @@ def answered(project: Project, keys: str, *arguments: str) -> subprocess.Complet
     ours, theirs = pty.openpty()
     try:
         os.write(ours, keys.encode())
-        return run_command(
-            [COMMAND, "reconstitute", *arguments],
-            cwd=project.root,
-            env=project.environment(),
-            stdin=theirs,
-            capture_output=True,
-            encoding="utf-8",
-            check=False,
-        )
+        return project.faber("reconstitute", *arguments, stdin=theirs)
     finally:
         os.close(ours)
         os.close(theirs)

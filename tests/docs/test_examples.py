@@ -21,9 +21,7 @@ ARTIFACTS = ["workflow-state", "orchestration-protocol", "specification"]
 def project(tmp_path: Path) -> Project:
     """A repository with FABER's protocol, in which `workflow-run --work-id 258` was run."""
     root = tmp_path / "myproject"
-    root.mkdir()
-    empty = Project(root, hostname="laptop")
-    empty.git("init", "--quiet", "--initial-branch=main")
+    empty = Project.fresh(root, hostname="laptop")
     empty.write(PROTOCOL, "# Orchestration\n")
     empty.write(SPECIFICATION, "# The work\n")
     assert empty.faber("init").returncode == 0

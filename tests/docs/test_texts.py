@@ -24,7 +24,6 @@ SECOND = "fractary-faber-259-20260105-144500"
 SPEC_SESSION = "claude-session-20260105-143022-abc123"
 WORDS = Path(__file__).with_name("documents_words.txt")
 START_SECOND = f"workflow-run --work-id 259 --run-id {SECOND}"
-WORKFLOW = ".fractary/plugins/faber/workflows/own.json"
 
 
 class Printed(NamedTuple):
@@ -61,9 +60,7 @@ def artifact(id: str, **fields: Any) -> dict[str, Any]:
 
 
 def with_workflow(project: Project, *always: dict[str, Any], **conditional: dict[str, Any]) -> None:
-    critical = {"always_load": always, "conditional_load": list(conditional.values())}
-    project.write(WORKFLOW, json.dumps({"id": "own", "critical_artifacts": critical}))
-    project.change_state(workflow_id="own")
+    project.name_artifacts(*always, conditional_load=list(conditional.values()))
 
 
 def no_run(project: Project) -> None:

@@ -91,7 +91,7 @@ def test_a_project_that_is_renamed_under_a_hook_loses_nothing(project: Project, 
 
 def test_a_lock_file_of_another_user_blocks_no_hook(project: Project) -> None:
     project.lock_path.chmod(0)
-    assert project.changed(END, without_overrides, client="one").code == 0
+    assert project.deliver(END, client="one", preexec_fn=without_overrides).code == 0
     assert waiting(project) == 1
     project.lock_path.chmod(0o666)
     assert_ended_once(project)
@@ -110,7 +110,7 @@ def test_a_clock_set_back_by_a_day_changes_no_order(project: Project, monkeypatc
 
 def test_a_hook_that_may_not_write_says_so_and_exits_with_0(project: Project) -> None:
     before = project.state_path.read_bytes()
-    answer = project.changed(END, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)), client="one")
+    answer = project.deliver(END, client="one", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)))
     assert answer.code == 0
     assert "cannot be written into the inbox" in answer.errors
     assert project.state_path.read_bytes() == before
@@ -123,7 +123,7 @@ def test_too_few_descriptors_lose_nothing(project: Project, most: int) -> None:
     def narrow() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
-    answer = project.changed(END, narrow, client="one")
+    answer = project.deliver(END, client="one", preexec_fn=narrow)
     assert answer.code == 0
     assert waiting(project) or ended(project) or "cannot be written into the inbox" in answer.errors
     assert project.deliver(END, client="one").code == 0

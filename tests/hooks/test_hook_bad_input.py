@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -298,17 +297,7 @@ def test_the_delivery_overrides_the_argument(opened: Project) -> None:
 
 def shell(project: Project, line: str, **changes: Any) -> Answer:
     """Deliver through a shell that does something to the hook's streams."""
-    content, environment, _ = project.prepared(START, client=ME, **changes)
-    done = subprocess.run(
-        ["sh", "-c", line, "sh", COMMAND, str(project.root)],
-        cwd=changes.get("directory", project.root),
-        env=environment,
-        input=content,
-        capture_output=True,
-        check=False,
-        timeout=60,
-    )
-    return Answer(done.returncode, done.stdout, done.stderr)
+    return project.deliver(START, client=ME, program=["sh", "-c", line, "sh", COMMAND, str(project.root)], **changes)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -189,17 +188,6 @@ def test_the_next_start_after_a_kill_ends_the_session_as_abandoned(project: Proj
     project.assert_projected()
 
 
-def test_a_late_end_replaces_the_inferred_one_alone(project: Project) -> None:
-    packet(project.deliver(STARTUP, client=ME, pid="26210"))
-    packet(project.deliver(STARTUP, client=OTHER, pid="30728"))
-    going_on = project.current
-    silent(project.deliver(END, client=ME, pid="26210"))
-    assert reasons(project) == ["normal", None]
-    assert project.current == going_on
-    assert [event["inferred"] for event in project.of_type("session_ended")] == [True, False]
-    project.assert_projected()
-
-
 def test_each_of_two_processes_with_one_client_id_ends_its_own_session(project: Project) -> None:
     packet(project.deliver(RESUME, client=OTHER, pid="30728"))
     packet(project.deliver(RESUME, client=OTHER, pid="30729"))
@@ -230,7 +218,9 @@ def test_a_fork_is_a_session_of_its_own(project: Project) -> None:
 )
 def test_every_source_opens_a_session_and_gives_the_context(project: Project, source: str, mode: str) -> None:
     recorded = f"SessionStart.{source}.{mode}"
-    text = packet(project.deliver(recorded))
+    answer = project.deliver(recorded)
+    text = packet(answer)
+    assert (answer.message, (answer.message or "") in text) == (f"faber-ledger: run {RUN}, phase build", False)
     assert "\nworkflow-state: .fractary/" in text
     assert "One step after the other." in text
     assert project.in_context == ["workflow-state", "orchestration-protocol"]
@@ -243,11 +233,9 @@ def test_only_a_start_after_a_compaction_loads_what_lists_it(project: Project) -
     lists = {"start": "session_start", "compaction": "compaction_detected", "hand": "manual"}
     for name in lists:
         project.write(f"docs/{name}.md", f"About {name}.\n")
-    kept = {"type": "markdown", "description": "", "required": True}
-    always = [{"id": name, "path": f"docs/{name}.md", "reload_triggers": [lists[name]], **kept} for name in lists]
-    workflow = {"id": "own", "critical_artifacts": {"always_load": always}}
-    project.write(".fractary/plugins/faber/workflows/own.json", json.dumps(workflow))
-    project.change_state(workflow_id="own")
+    project.name_artifacts(
+        *[{"id": one, "path": f"docs/{one}.md", "reload_triggers": [lists[one]], "required": True} for one in lists]
+    )
     packet(project.deliver(STARTUP, client=ME))
     assert project.in_context == ["start"]
     assert "About compaction." in packet(project.deliver(COMPACT, client=ME))
@@ -427,10 +415,8 @@ def test_the_packet_is_the_same_for_the_same_state_whoever_asks(project: Project
 
 
 def test_a_required_artifact_that_is_missing_comes_first_and_the_others_follow(project: Project) -> None:
-    protocol = {"id": "orchestration-protocol", "type": "markdown", "path": PROTOCOL, "required": True}
     state = {"id": "workflow-state", "type": "json", "path": ".fractary/runs/{run_id}/state.json", "required": True}
-    config = {"critical_artifacts": {"always_load": [state, protocol]}}
-    project.write("plugins/faber/config/workflows/default.json", json.dumps(config))
+    project.name_artifacts(state, {"id": "orchestration-protocol", "path": PROTOCOL, "required": True})
     packet(project.deliver(STARTUP, client=ME))
     reloaded = project.metadata["last_artifact_reload"]
     (project.root / PROTOCOL).unlink()

@@ -65,16 +65,8 @@ def programs(installed: Path, tmp_path: Path) -> Path:
 def run_hook(project: Project, launcher: Path) -> bool:
     """Deliver a start to the launcher, which must record it and print the packet; return whether `site` started."""
     trace = project.root.parent / "trace"
-    content, variables, _ = project.prepared(START)
-    done = subprocess.run(
-        [launcher, "session-start"],
-        input=content,
-        env=variables | {"TRACE": str(trace)},
-        cwd=project.root,
-        capture_output=True,
-        check=True,
-    )
-    assert b"orchestration-protocol" in done.stdout, done.stderr
+    answer = project.deliver(START, program=[launcher], env={"TRACE": str(trace)})
+    assert "orchestration-protocol" in (answer.packet or ""), answer.errors
     assert "session_started" in project.types
     return trace.exists()
 

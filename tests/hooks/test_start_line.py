@@ -24,14 +24,6 @@ def project(tmp_path: Path) -> Project:
     return made
 
 
-@pytest.mark.parametrize("source", ["startup", "resume", "compact", "clear", "fork"])
-def test_every_start_names_run_and_phase(project: Project, source: str) -> None:
-    """(real-client D2)"""
-    answer = project.deliver(f"SessionStart.{source}.interactive")
-    assert answer.message == LINE
-    assert LINE not in (answer.packet or "")  # it is for the user alone
-
-
 def test_a_required_artifact_that_is_missing_is_named(project: Project) -> None:
     """(real-client D2)"""
     artifact = {"id": "plan", "type": "markdown", "path": "PLAN.md", "required": True}
@@ -79,9 +71,7 @@ def test_nothing_is_shown_of_what_is_no_start_of_a_session(project: Project) -> 
 
 def test_the_most_urgent_thing_is_said_alone(project: Project) -> None:
     """Nothing recorded before the wrong branch, and that before a required artifact; `status` has all of them."""
-    artifact = {"id": "plan", "type": "markdown", "path": "PLAN.md", "required": True}
-    config = {"critical_artifacts": {"always_load": [artifact]}}
-    project.write("plugins/faber/config/workflows/default.json", json.dumps(config))
+    project.name_artifacts({"id": "plan", "path": "PLAN.md", "required": True})
     project.git("branch", "feat/258")
     project.change_state(branch="feat/258")
     assert project.deliver(STARTUP).message == f"{LINE}; not its branch{STATUS}"
@@ -137,9 +127,7 @@ AWAY = "Branch: feat/merged, but `main` is checked out here; this clone does not
 def test_what_forbids_to_go_on_is_said_first_and_by_status(
     project: Project, change: dict[str, Any], said: str, status: str
 ) -> None:
-    artifact = {"id": "plan", "type": "markdown", "path": "PLAN.md", "required": True}
-    config = {"critical_artifacts": {"always_load": [artifact]}}
-    project.write("plugins/faber/config/workflows/default.json", json.dumps(config))
+    project.name_artifacts({"id": "plan", "path": "PLAN.md", "required": True})
     project.change_state(**change)
     assert project.deliver(STARTUP).message == f"{LINE}; {said}{STATUS}"
     assert f"\n{status}\n" in project.faber("status").stdout

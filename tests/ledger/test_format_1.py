@@ -13,7 +13,6 @@ from freeze_format_1 import FOLDER, insert_events
 from support.sample_log import START, WRITER, drafts
 from support.strict_events import check_event
 
-from faber_ledger.ledger import event_types
 from faber_ledger.ledger.encoding import HASH
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.queries import EventQuery, find_events
@@ -31,11 +30,6 @@ def frozen(tmp_path: Path) -> str:
 
 def test_the_frozen_ledger_is_the_one_that_was_frozen() -> None:
     assert hashlib.sha256((FOLDER / "ledger.db").read_bytes()).hexdigest() == (FOLDER / "SHA256").read_text().strip()
-
-
-def test_the_frozen_ledger_has_an_event_of_every_type_of_its_time() -> None:
-    assert {one["event"]["type"] for one in EXPECTED} <= set(event_types.EVENT_TYPES)
-    assert len({one["event"]["type"] for one in EXPECTED}) == 10
 
 
 def test_events_of_format_1_are_read_as_they_were_written(frozen: str) -> None:

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support.program import make_program
 from support.sizes import pair
 from support.skills import PLUGIN
 
@@ -40,11 +41,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def put_program(folder: Path, says: str = "found") -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    program = folder / "faber-ledger"
-    program.write_text(f'#!/bin/sh\nprintf "%s" "{says}"\nprintf " <%s>" "$@"\nexit 7\n')
-    program.chmod(0o755)
-    return program
+    return make_program(folder / "faber-ledger", f'printf "%s" "{says}"\nprintf " <%s>" "$@"\nexit 7')
 
 
 def run(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -121,9 +120,7 @@ def test_a_first_exchange_names_the_admins_and_stops_for_unknown_ones(two: Two) 
         assert done.returncode == 14, done.stderr
         assert f"whose admins are {admins}: you have named none of them" in done.stderr
     assert two.team.rows() == before
-    config = Path(two.fresh.environment({})["XDG_CONFIG_HOME"]) / "faber-ledger/config.json"
-    config.parent.mkdir(parents=True, exist_ok=True)
-    config.write_text(json.dumps({"admins": [two.ann.role]}))
+    two.fresh.configure(admins=[two.ann.role])
     done = two.run(two.fresh, two.ben, "sync")
     assert (done.returncode, f"whose admins are {admins}\n" in done.stderr) == (0, True)
     assert two.run(two.fresh, two.ben, "sync").stderr == ""

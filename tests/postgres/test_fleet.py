@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from contextlib import contextmanager
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,9 +14,11 @@ from support.on_server import FIRST, SECOND, asked, put_project, put_run, put_st
 from support.postgres import DURABLE, Cluster, Database, started_server
 from support.project import RUN, Project
 from support.searching import MONDAY, NOTE, add_run
-from support.team_server import Watching
+from support.team_server import Watching, fill, made_team
 
 from faber_ledger.ledger.clock import now, utc_text
+from faber_ledger.postgres.ask import MOST_EVENTS
+from faber_ledger.postgres.server import notification_of
 from faber_ledger.projections.fold import open_sessions
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from support.postgres import Login
+
 
 STARTED: dict[str, Any] = {
     "type": "session_started",
@@ -478,3 +482,28 @@ def test_what_waits_behind_a_command_that_is_killed_is_told_later(
         assert after.said() == "bare stale\n"
         wait_for_failed(3)
         assert after.interrupt() == (0, "")
+
+
+# Who watches hears of each push, and no push waits for him, or fails, because of the server's queue.
+
+
+def test_only_a_pushed_run_is_notified_and_only_once(database: Database, tmp_path: Path) -> None:
+    team = made_team(database, tmp_path)
+    first, second, _ = team.clones
+    fill(first, MOST_EVENTS)  # two batches
+    with database.connect(autocommit=True) as listening:
+        listening.execute("LISTEN faber_ledger")
+
+        def heard() -> list[str]:
+            with database.connect() as connection:
+                connection.execute("NOTIFY faber_ledger, 'end'")
+            return [one.payload for one in takewhile(lambda one: one.payload != "end", listening.notifies(timeout=60))]
+
+        assert team.sync(first).returncode == 0
+        assert heard() == [notification_of(team.project)]
+        team.synced(first)
+        team.synced(second, "--fetch")
+        assert heard() == []
+        first.change_state(current_phase="release")
+        team.synced(first)  # the state alone
+        assert heard() == [notification_of(team.project)]

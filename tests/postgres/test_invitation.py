@@ -62,9 +62,7 @@ def test_an_invitation_leads_to_the_fleet_in_one_command(newcomer: Newcomer, tea
     done = newcomer.join()
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1].startswith(RUN)
-    config = json.loads(
-        (Path(newcomer.clone.environment()["XDG_CONFIG_HOME"]) / "faber-ledger/config.json").read_text()
-    )
+    config = json.loads(newcomer.config.read_text())
     with team.database.connect() as connection:
         limit = connection.execute("SELECT rolconnlimit FROM pg_roles WHERE rolname = %s", [newcomer.name])
         assert limit.fetchone() == (20,)

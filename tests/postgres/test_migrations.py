@@ -16,11 +16,14 @@ from support.sizes import few
 
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.redaction import without_payload
+from faber_ledger.migrations.upgrade import list_revisions
+from faber_ledger.postgres.server import REVISIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from support.postgres import Database
+
 
 OWNERS = """\
 SELECT DISTINCT proowner::regrole::text FROM pg_proc
@@ -223,3 +226,10 @@ def test_an_owner_of_another_database_is_nobody_here(empty: Database) -> None:
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 ask(second, statement, owner)
     forget_roles(empty)
+
+
+# The server's schema: the program knows each of its revisions.
+
+
+def test_the_program_knows_every_revision() -> None:
+    assert tuple(list_revisions()) == REVISIONS

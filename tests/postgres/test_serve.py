@@ -157,9 +157,7 @@ def test_root_learns_that_an_ordinary_user_serves(host: Host) -> None:
 
 
 def test_the_users_own_server_stays_in_the_configuration(host: Host) -> None:
-    config = Path(host.clone.environment()["XDG_CONFIG_HOME"]) / "faber-ledger/config.json"
-    config.parent.mkdir(parents=True)
-    config.write_text('{"url": "postgresql://ann@db.example.com/ledger"}')
+    config = host.clone.configure(url="postgresql://ann@db.example.com/ledger")
     shutil.rmtree(host.clone.root / ".fractary/faber")
     with host.serving():
         assert json.loads(config.read_text())["url"] == "postgresql://ann@db.example.com/ledger"

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import threading
-from pathlib import Path
 
-from support.project import RUN, Project
+from support.project import RUN
 from support.team_server import Team, Watching
 
 from faber_ledger.runs.carry import join_server
@@ -101,28 +99,19 @@ class Deaf:
             self.seen.release()
 
 
-def configure(clone: Project, url: str) -> None:
-    place = Path(clone.environment()["XDG_CONFIG_HOME"]) / "faber-ledger/config.json"
-    place.parent.mkdir(parents=True, exist_ok=True)
-    written = place.with_name("written")
-    written.write_text(json.dumps({"url": url}))
-    written.chmod(0o600)
-    written.rename(place)
-
-
 def test_a_watch_says_once_that_the_server_is_lost_or_back(team: Team) -> None:
     first, deaf = team.clones[0], Deaf()
-    configure(first, team.url)
+    first.configure(url=team.url)
     with Watching(first, None, "sync", "--watch", "1", PGGSSENCMODE="disable") as watching:
         assert "first exchange" in watching.said()
         assert watching.next_line().startswith(f"{RUN}: 0 events fetched, ")
-        configure(first, deaf.url)
+        first.configure(url=deaf.url)
         for _ in range(3):
             assert deaf.seen.acquire(timeout=60)
         lost = 'before or while processing the request."; tried again every 1 s until the server is back'
         assert lost in watching.said()
         assert first.faber("note", "add", "news").returncode == 0
-        configure(first, team.url)
+        first.configure(url=team.url)
         assert watching.next_line().startswith(f"{RUN}: 0 events fetched, ")
         assert watching.said() == "the server is back\n"
         assert "tried again" not in watching.interrupt()[1]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.program import make_program
 from support.project import RUN, Project
 
-from faber_ledger.recording.call import checkout_at_end
+from faber_ledger.recording.call import checkout_at_end, read_environment
 from faber_ledger.runs import git_query as queries
 from faber_ledger.runs.clone import note_use
 from faber_ledger.runs.layouts import find_run
@@ -17,7 +19,7 @@ from faber_ledger.runs.run import forget_work_trees
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+
 
 STARTUP = "SessionStart.startup.interactive"
 PRE = "PreCompact.auto.print"
@@ -125,8 +127,7 @@ def test_an_end_names_the_first_ten_uncommitted_files(project: Project) -> None:
 def test_no_program_of_the_repository_runs(project: Project, tmp_path: Path, kind: str) -> None:
     """A filter, a file system monitor, a hook: whoever made the repository may have set them."""
     ran, program = tmp_path / "ran", tmp_path / "evil"
-    program.write_text(f"#!/bin/sh\necho x >> {ran}\nexit 1\n")
-    program.chmod(0o755)
+    make_program(program, f"echo x >> {ran}\nexit 1")
     (tmp_path / "hooks").mkdir()
     (tmp_path / "hooks/post-index-change").symlink_to(program)
     where = ["--file", str(project.root / ".git/more")] if kind == "included" else []
@@ -152,3 +153,24 @@ def test_no_program_of_the_repository_runs(project: Project, tmp_path: Path, kin
     assert not ran.exists()
     subprocess.run(["git", "status"], cwd=project.root, capture_output=True, check=False)
     assert ran.exists(), "git itself would not have run it, so that this shows nothing"
+
+
+# The commit of a session's environment is as short as git shows it, without asking git (DECISIONS 18).
+
+
+MANY = 17_000  # objects, of which git shows 8 digits
+
+
+@pytest.mark.parametrize("kind", ["small", "many objects", "core.abbrev", "packed reference"])
+def test_the_commit_is_what_git_shows(tmp_path: Path, kind: str) -> None:
+    project = Project.made(tmp_path / "project")
+    if kind == "many objects":
+        blobs = "".join([f"blob\ndata {len(str(number))}\n{number}\n" for number in range(MANY)])
+        subprocess.run(["git", "fast-import", "--quiet"], cwd=project.root, input=blobs.encode(), check=True)
+    if kind == "core.abbrev":
+        project.git("config", "core.abbrev", "12")
+    if kind == "packed reference":
+        project.git("pack-refs", "--all")
+    shown = project.git("rev-parse", "--short", "HEAD")
+    assert len(shown) == {"many objects": 8, "core.abbrev": 12}.get(kind, 7)
+    assert read_environment(str(project.root))["git_commit"] == shown

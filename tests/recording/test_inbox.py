@@ -163,10 +163,11 @@ def test_where_the_git_directory_is_unwritable_a_delivery_waits_without_secrets(
     secret = "ghp_" + "a1B2c3D4" * 4 + "e5F6"
     project.deliver(START, client="one")
     with unwritable(project):
-        answer = project.changed(END, without_overrides, client="one", fields={"reason": f"token {secret}"})
+        me: dict[str, Any] = {"client": "one", "preexec_fn": without_overrides}
+        answer = project.deliver(END, **me, fields={"reason": f"token {secret}"})
         assert answer.code == 0
         assert ".fractary/inbox/" in answer.errors
-        assert project.changed("SessionStart.resume.print", without_overrides, client="one").packet
+        assert project.deliver("SessionStart.resume.print", **me).packet
     found = sorted(Path(inbox_in_tree(run_of(project))).iterdir())
     assert len(found) == 2
     assert not [path for path in found if secret in path.read_text()]
@@ -318,18 +319,10 @@ def with_defect(
     project: Project, recorded: str, defect: str = "recording.sessions:open_session", **changes: Any
 ) -> str:
     """Deliver to a program with a bug, by default in what a session's start needs; return its messages."""
-    content, environment, argument = project.prepared(recorded, **changes)
-    done = subprocess.run(
-        [sys.executable, "-c", DEFECT, defect, "hook", argument],
-        cwd=project.root,
-        env=environment,
-        input=content,
-        capture_output=True,
-        check=False,
-    )
-    assert done.returncode == 0
-    assert done.stdout or not recorded.startswith(("SessionStart", "PreCompact"))
-    return done.stderr.decode()
+    answer = project.deliver(recorded, program=[sys.executable, "-c", DEFECT, defect, "hook"], **changes)
+    assert answer.code == 0
+    assert answer.output or not recorded.startswith(("SessionStart", "PreCompact"))
+    return answer.errors
 
 
 def test_a_bug_in_loading_artifacts_leaves_the_position(project: Project) -> None:
@@ -392,25 +385,15 @@ def test_a_command_that_is_interrupted_at_the_lock_ends_at_once(project: Project
     project.deliver(START)
     with open(project.lock_path, "a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        done = subprocess.run(
-            [sys.executable, "-c", SENT, "note", "add", "never"],
-            cwd=project.root,
-            env={**project.environment(), "ENDS": "SIGINT"},
-            capture_output=True,
-            check=False,
-            preexec_fn=heed_interrupts,
-        )
+        sent = [sys.executable, "-c", SENT]
+        done = project.faber("note", "never", program=sent, env={"ENDS": "SIGINT"}, preexec_fn=heed_interrupts)
     assert done.returncode == 130, done.stderr
 
 
 def test_where_the_file_system_has_no_locks_a_delivery_waits(project: Project) -> None:
     project.deliver(START, client="one")
-    content, environment, name = project.prepared(END, client="one")
     trace = ["strace", "-f", "-qq", "-o", os.devnull, "-e", "inject=flock:error=ENOLCK"]
-    done = subprocess.run(
-        [*trace, str(COMMAND), "hook", name], cwd=project.root, env=environment, input=content, check=False
-    )
-    assert done.returncode == 0
+    assert project.deliver(END, client="one", program=[*trace, COMMAND, "hook"]).code == 0
     assert len(files(project)) == 1
     assert project.faber("project").returncode == 0
     assert (files(project), project.types[-1]) == ([], "session_ended")

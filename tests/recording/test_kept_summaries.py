@@ -28,9 +28,7 @@ def project(tmp_path: Path) -> Project:
 
 
 def started(root: Path, *options: str, files: dict[str, str] | None = None) -> Project:
-    project = Project(root)
-    root.mkdir()
-    project.git("init", "--quiet", "--initial-branch=main")
+    project = Project.fresh(root)
     for name, content in {PROTOCOL: "# Orchestration\n", **(files or {})}.items():
         project.write(name, content)
     project.said("init", *options)
@@ -204,9 +202,7 @@ def settings_of(project: Project) -> str:
 
 def terminal(root: Path, *words: str, answers: list[str]) -> tuple[Project, str]:
     """Run `init` on a terminal in a new project; return it, and what was shown."""
-    project = Project(root)
-    root.mkdir(exist_ok=True)
-    project.git("init", "--quiet", "--initial-branch=main")
+    project = Project.fresh(root)
     shown, code = project.on_terminal("init", *words, answers=answers)
     assert code == 0, shown
     return project, shown

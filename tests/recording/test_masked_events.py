@@ -161,10 +161,7 @@ def test_a_redactions_reason_is_recorded_without_its_secrets_and_once(project: P
 
 def test_the_error_of_a_users_program_is_recorded_without_its_secrets(project: Project) -> None:
     """(W17)"""
-    issue = {"id": "issue", "type": "work_plugin", "command": "/fractary-work:issue-fetch", "required": False}
-    workflow = json.dumps({"critical_artifacts": {"always_load": [issue]}})
-    project.write(".fractary/faber/workflows/mine.json", workflow)
-    project.change_state(workflow_id="mine")
+    project.name_artifacts({"id": "issue", "type": "work_plugin", "command": "/fractary-work:issue-fetch"})
     project.map_fetch(sys.executable, "-c", f"import sys; sys.exit({SAID!r})")
     assert project.faber("session-load").returncode == 0
     (failed,) = project.of_type("artifact_failed")

@@ -91,9 +91,7 @@ def test_the_rule(row: list[str], tmp_path: Path) -> None:
 
 
 def prepare(root: Path) -> Project:
-    root.mkdir()
-    project = Project(root)
-    project.git("init", "--quiet", "--initial-branch=main")
+    project = Project.fresh(root)
     project.write("README", "a project\n")
     project.commit("Begin")
     for run_id in RUNS.values():

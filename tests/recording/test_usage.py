@@ -41,9 +41,15 @@ def counted(project: Project, *names: str) -> list[tuple[Any, ...]]:
     return [tuple(event[name] for name in names) for event in project.of_type("usage_recorded")]
 
 
-def test_each_response_counts_once_by_its_id(project: Project) -> None:
-    path = place_of(project, ME)
-    deliver(project, START, path)
+@pytest.fixture
+def path(project: Project) -> Path:
+    """The transcript of a client that has started."""
+    made = place_of(project, ME)
+    deliver(project, START, made)
+    return made
+
+
+def test_each_response_counts_once_by_its_id(project: Project, path: Path) -> None:
     append(path, prompt(), response("msg_1", (10, 500, 40)), prompt(), response("msg_2", (3, 800, 5)))
     deliver(project, PRE, path)
     assert counted(project) == [(MODEL, 13, 1300, 45, 2)]
@@ -59,9 +65,7 @@ def test_each_response_counts_once_by_its_id(project: Project) -> None:
     project.assert_projected()
 
 
-def test_a_clone_that_has_lost_its_notes_counts_nothing_again(project: Project) -> None:
-    path = place_of(project, ME)
-    deliver(project, START, path)
+def test_a_clone_that_has_lost_its_notes_counts_nothing_again(project: Project, path: Path) -> None:
     append(path, response("msg_1", (10, 500, 40)))
     deliver(project, PRE, path)
     for note in (project.root / ".git/faber-ledger").rglob("clients/*"):
@@ -75,10 +79,8 @@ IN_CLIENT = {"CLAUDE_CODE_SESSION_ID": ME, "CLAUDE_PID": "4711"}
 
 
 @pytest.mark.parametrize("ends", [["session-save"], ["run finish"], ["session-save", "run finish", "seal"], ["seal"]])
-def test_an_end_by_a_command_counts_what_came_before(project: Project, ends: list[str]) -> None:
+def test_an_end_by_a_command_counts_what_came_before(project: Project, path: Path, ends: list[str]) -> None:
     """A later SessionEnd counts the rest alone, in the clone's log where a commit has the finished run."""
-    path = place_of(project, ME)
-    deliver(project, START, path)
     status = "completed" if ends == ["seal"] else "in_progress"
     project.change_state(status=status, phases={"release": {"status": "completed"}})
     for number, command in enumerate(ends):
@@ -98,9 +100,7 @@ def test_an_end_by_a_command_counts_what_came_before(project: Project, ends: lis
 
 
 @pytest.mark.parametrize("by_delivery", [True, False])
-def test_what_a_run_that_is_left_cost_is_counted_at_once(project: Project, by_delivery: bool) -> None:
-    path = place_of(project, ME)
-    deliver(project, START, path)
+def test_what_a_run_that_is_left_cost_is_counted_at_once(project: Project, path: Path, by_delivery: bool) -> None:
     project.age_log(60)
     project.said("project")
     append(path, response("msg_1", (10, 500, 40), after=-30))
@@ -116,9 +116,7 @@ def test_what_a_run_that_is_left_cost_is_counted_at_once(project: Project, by_de
     assert (counted(other), len(counted(project))) == ([(MODEL, 1, 1, 1, 1)], 1)
 
 
-def test_the_response_that_starts_a_run_costs_the_run_before(project: Project) -> None:
-    path = place_of(project, ME)
-    deliver(project, START, path)
+def test_the_response_that_starts_a_run_costs_the_run_before(project: Project, path: Path) -> None:
     other = Project(project.root, project.start_run("259", "--yes", **IN_CLIENT))
     (at,) = [one["at"] for one in other.events if one["event"]["type"] == "session_started"]
     for seconds in (0, 1):
@@ -127,9 +125,9 @@ def test_the_response_that_starts_a_run_costs_the_run_before(project: Project) -
     assert counted(other, "turns") == [(1,)]
 
 
-def test_what_a_client_did_on_another_run_costs_this_one_nothing_when_it_comes_back(project: Project) -> None:
-    path = place_of(project, ME)
-    deliver(project, START, path)
+def test_what_a_client_did_on_another_run_costs_this_one_nothing_when_it_comes_back(
+    project: Project, path: Path
+) -> None:
     project.start_run("259", "--yes", **IN_CLIENT)
     project.age_log(60)
     project.said("project")
@@ -162,9 +160,7 @@ def test_what_a_killed_client_cost_is_counted_by_the_next_start(
     project.assert_projected()
 
 
-def test_a_subagents_responses_count_with_its_sessions(project: Project) -> None:
-    path = place_of(project, ME)
-    deliver(project, START, path)
+def test_a_subagents_responses_count_with_its_sessions(project: Project, path: Path) -> None:
     folder = path.with_suffix("") / "subagents"
     folder.mkdir(parents=True)
     append(path, response("msg_1", (10, 500, 40)))
@@ -178,9 +174,7 @@ def test_a_subagents_responses_count_with_its_sessions(project: Project) -> None
     assert sorted(counted(project)) == [("claude-haiku-4-5", 2, 4, 6, 2), (MODEL, 10, 500, 40, 1)]
 
 
-def test_a_response_that_several_files_have_counts_once(project: Project) -> None:
-    path = place_of(project, ME)
-    deliver(project, START, path)
+def test_a_response_that_several_files_have_counts_once(project: Project, path: Path) -> None:
     folder = path.with_suffix("") / "subagents"
     folder.mkdir(parents=True)
     for file in (path, folder / "agent-a1.jsonl", folder / "agent-a2.jsonl"):
@@ -220,9 +214,7 @@ def test_what_came_before_the_session_is_not_the_runs(project: Project) -> None:
     assert counted(project, "input_tokens", "turns") == [(1, 1)]
 
 
-def test_a_line_whose_parts_come_in_another_order_counts(project: Project) -> None:
-    path = place_of(project, ME)
-    deliver(project, START, path)
+def test_a_line_whose_parts_come_in_another_order_counts(project: Project, path: Path) -> None:
     line = json.loads(response("msg_1", (1, 2, 3)).splitlines()[1])
     moved = {"type": line.pop("type"), "timestamp": line.pop("timestamp"), **line}
     message = moved.pop("message")
@@ -232,9 +224,7 @@ def test_a_line_whose_parts_come_in_another_order_counts(project: Project) -> No
     assert counted(project) == [(MODEL, 1, 2, 3, 1)]
 
 
-def test_time_counts_between_responses_that_follow_soon(project: Project) -> None:
-    path = place_of(project, ME)
-    deliver(project, START, path)
+def test_time_counts_between_responses_that_follow_soon(project: Project, path: Path) -> None:
     append(path, *[response(f"msg_{after}", (1, 2, 3), after=after) for after in (1, 61, 1061, 1062)])
     deliver(project, END, path)
     assert counted(project, "turns", "active_seconds")[0] in [(4, 61), (4, 60), (4, 1), (4, 0)]  # 0 over midnight
@@ -277,9 +267,7 @@ def test_before_the_first_phase_begins_a_response_is_in_the_phase_that_the_run_s
 
 
 @pytest.mark.parametrize("name", [TOKEN, "m" * 500, "claude-\u202e\n", 7])
-def test_a_models_name_is_short_and_has_no_secret(project: Project, name: Any) -> None:
-    path = place_of(project, ME)
-    deliver(project, START, path)
+def test_a_models_name_is_short_and_has_no_secret(project: Project, path: Path, name: Any) -> None:
     append(path, response("msg_1", (1, 1, 1), model=name))
     deliver(project, END, path)
     (found,) = counted(project, "model")[0]
@@ -300,9 +288,7 @@ ODD = [
 
 
 @pytest.mark.parametrize("content", [None, *ODD])
-def test_a_missing_or_odd_transcript_is_no_error(project: Project, content: str | None) -> None:
-    path = place_of(project, ME)
-    deliver(project, START, path)
+def test_a_missing_or_odd_transcript_is_no_error(project: Project, path: Path, content: str | None) -> None:
     if content is not None:
         path.write_text(content)
     project.said("session-save", env=IN_CLIENT)
@@ -311,9 +297,7 @@ def test_a_missing_or_odd_transcript_is_no_error(project: Project, content: str 
     assert project.current is None
 
 
-def test_a_long_transcript_is_read_over_several_calls(project: Project) -> None:
-    path = place_of(project, ME)
-    deliver(project, START, path)
+def test_a_long_transcript_is_read_over_several_calls(project: Project, path: Path) -> None:
     append(path, *[response("msg_1", (1, 1, 1)), prompt("x" * 9_000_000), response("msg_2", (2, 2, 2))])
     deliver(project, PRE, path)
     assert counted(project, "input_tokens") == [(1,)]
@@ -324,9 +308,7 @@ def test_a_long_transcript_is_read_over_several_calls(project: Project) -> None:
     assert [event for event in counted(project, "input_tokens") if event != (0,)] == [(1,), (2,)]
 
 
-def test_an_end_that_waits_has_its_tokens_when_it_is_recorded(project: Project) -> None:
-    path = place_of(project, ME)
-    deliver(project, START, path)
+def test_an_end_that_waits_has_its_tokens_when_it_is_recorded(project: Project, path: Path) -> None:
     append(path, response("msg_1", (1, 1, 1)))
     project.refuse()
     assert project.deliver(END, client=ME, pid="4711", fields={"transcript_path": str(path)}).code == 0
@@ -345,9 +327,7 @@ def test_the_users_configuration_wins_over_the_project(
     if of_project is not None:
         project.said("init", "--git-only", "--usage" if of_project else "--no-usage")
     if of_user is not None:
-        config = Path(project.environment()["XDG_CONFIG_HOME"]) / "faber-ledger/config.json"
-        config.parent.mkdir(parents=True, exist_ok=True)
-        config.write_text(json.dumps({"usage": of_user}))
+        project.configure(usage=of_user)
     path = place_of(project, ME)
     fields = {"transcript_path": str(path)}
     project.deliver(START, client=ME, fields=fields)

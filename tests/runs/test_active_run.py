@@ -121,9 +121,7 @@ def test_a_published_file_is_read_whatever_lock_it_has(tmp_path: Path) -> None:
 
 def prepare(root: Path, case: dict[str, str]) -> Project:
     """Make the project as a line of the table has it."""
-    root.mkdir()
-    project = Project(root)
-    project.git("init", "--quiet", "--initial-branch=main")
+    project = Project.fresh(root)
     project.write(".gitignore", "ledger.db\n" if "ledger alone" not in str(case) else "state.json\n")
     project.commit("Begin")
     for name in "ABC":

@@ -277,9 +277,8 @@ def test_where_git_ignores_the_states_reports_work_from_the_ledger(tmp_path: Pat
 
 def started(project: Project, *arguments: str, **environment: str) -> str:
     """Start a run and return its folder in the project."""
-    done = project.faber("run", "start", "--work-id", "9", "--yes", "--json", *arguments, env=environment)
-    assert done.returncode == 0, done.stderr
-    return str(Path(json.loads(done.stdout)["data"]["directory"]).relative_to(project.root))
+    made = project.data("run", "start", "--work-id", "9", "--yes", *arguments, env=environment)
+    return str(Path(made["directory"]).relative_to(project.root))
 
 
 def test_new_runs_go_into_fabers_folder_where_it_is_the_only_one(tmp_path: Path) -> None:

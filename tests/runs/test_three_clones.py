@@ -159,13 +159,7 @@ class World:
     def kill(self, tree: Project) -> None:
         where = self.chance.choice(["before the commit", "after the commit", "before the rename"])
         self.walk[-1] += f" {where}"
-        killed = subprocess.run(
-            [sys.executable, "-c", KILLED, where, "session-load", "--force"],
-            cwd=tree.root,
-            env=tree.environment(),
-            capture_output=True,
-            check=False,
-        )
+        killed = tree.faber("session-load", "--force", program=[sys.executable, "-c", KILLED, where])
         is_unpublished = where == "before the rename" and killed.returncode == 0  # nothing was renamed
         assert is_unpublished or killed.returncode == -signal.SIGKILL, killed.stderr
 

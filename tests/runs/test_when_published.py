@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -41,9 +40,7 @@ def changed(project: Project) -> str:
 
 
 def not_in_file(project: Project) -> int:
-    found = json.loads(project.faber("status", RUN, "--json").stdout)["data"]["not_in_file"]
-    assert isinstance(found, int)
-    return found
+    return int(project.data("status", RUN)["not_in_file"])
 
 
 def record(project: Project) -> None:

@@ -15,6 +15,7 @@ from faber_ledger.ledger.log import Log
 from support.clones import ACTIVE, RUN, Clone
 from support.command import COMMAND, Command, run_command
 from support.folders import make_folder
+from support.program import make_program
 from support.project import usual_state
 
 if TYPE_CHECKING:
@@ -121,10 +122,7 @@ class Origin:
 
     def refuse(self, text: str = "not here") -> None:
         """Refuse every push to the refs of ledgers, as a host's rules do."""
-        hook = self.root / "hooks/pre-receive"
-        hook.parent.mkdir(exist_ok=True)
-        hook.write_text(f"#!/bin/sh\nif grep -q {SENT}; then echo {text} >&2; exit 1; fi\n")
-        hook.chmod(0o755)
+        make_program(self.root / "hooks/pre-receive", f"if grep -q {SENT}; then echo {text} >&2; exit 1; fi")
 
     def relent(self) -> None:
         (self.root / "hooks/pre-receive").unlink()

@@ -10,9 +10,13 @@ from __future__ import annotations
 import functools
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from support.command import COMMAND, LONGEST_ADDRESS, READ_AT_START, get_fork_server
 from support.folders import make_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CLIENT = """\
 #!/bin/sh
@@ -69,6 +73,14 @@ def program_folder() -> str:
     client.chmod(0o755)
     (folder / "faber-ledger-hook").symlink_to(f"{COMMAND}-hook")  # which runs the client
     return str(folder)
+
+
+def make_program(path: Path, script: str) -> Path:
+    """Write a shell's program, in a folder that is made; return its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
 
 
 def path_with_program() -> str:

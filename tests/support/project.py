@@ -27,7 +27,7 @@ from support.command import COMMAND, Command, run_command
 from support.folders import make_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping, Sequence
 
     from faber_ledger.ledger.events import Draft, Recorded
     from faber_ledger.projections.fold import Blocks
@@ -136,6 +136,14 @@ class Project:
         return project
 
     @classmethod
+    def fresh(cls, root: Path, run_id: str = RUN, hostname: str = "dev-machine-1") -> Project:
+        """Make a git repository without a commit and without a run."""
+        project = cls(root, run_id, hostname)
+        root.mkdir(parents=True, exist_ok=True)
+        project.git("init", "--quiet", "--initial-branch=main")
+        return project
+
+    @classmethod
     def noted(cls, root: Path) -> Project:
         """Make the project with git's drivers, and a session and a note in its run, all committed."""
         project = cls.made(root)
@@ -158,9 +166,22 @@ class Project:
 
     def map_fetch(self, *command: str) -> None:
         """Map the command that fetches a work item to a program of the user's."""
+        self.configure(commands={"/fractary-work:issue-fetch": [*command]})
+
+    def configure(self, **settings: Any) -> Path:
+        """Write the user's own configuration, in a file that is there whole; return its path."""
         config = Path(self.environment()["XDG_CONFIG_HOME"]) / "faber-ledger/config.json"
         config.parent.mkdir(parents=True, exist_ok=True)
-        config.write_text(json.dumps({"commands": {"/fractary-work:issue-fetch": [*command]}}))
+        written = config.with_name("written")
+        written.write_text(json.dumps(settings))
+        written.chmod(0o600)
+        return written.rename(config)
+
+    def name_artifacts(self, *always: dict[str, Any], **lists: Any) -> None:
+        """Let the run's workflow name these artifacts; one that does not say its type is a text."""
+        named = {"always_load": [{"type": "markdown", **one} for one in always], **lists}
+        self.write(".fractary/faber/workflows/own.json", json.dumps({"id": "own", "critical_artifacts": named}))
+        self.change_state(workflow_id="own")
 
     def git(self, *arguments: str, code: int = 0) -> str:
         """Run git in the project, without this machine's configuration; raise CalledProcessError on another code."""
@@ -204,11 +225,15 @@ class Project:
         return {name: value for name, value in merged.items() if value is not None}
 
     def faber(
-        self, *arguments: str, env: Mapping[str, str | None] | None = None, **options: Any
+        self,
+        *arguments: str,
+        env: Mapping[str, str | None] | None = None,
+        program: Sequence[str | Path] = (COMMAND,),
+        **options: Any,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command in the project; `options` are those of `subprocess.run`."""
+        """Run a command in the project, or `program` in its place; `options` are those of `subprocess.run`."""
         usual: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "encoding": "utf-8"}
-        return run_command([COMMAND, *arguments], cwd=self.root, env=self.environment(env), **(usual | options))
+        return run_command([*program, *arguments], cwd=self.root, env=self.environment(env), **(usual | options))
 
     def said(self, *arguments: str, code: int = 0, env: Mapping[str, str | None] | None = None) -> str:
         """Run a command, check its exit code, and return its output and its errors."""
@@ -216,11 +241,15 @@ class Project:
         assert done.returncode == code, (arguments, done.stdout, done.stderr)
         return done.stdout + done.stderr
 
+    def data(self, *arguments: str, env: Mapping[str, str | None] | None = None) -> Any:
+        """Run a command with `--json`, check that it succeeds, and return its data."""
+        done = self.faber(*arguments, "--json", env=env)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)["data"]
+
     def start_run(self, work_id: str, *options: str, **env: str | None) -> str:
         """Start a run of a work item; return its id."""
-        done = self.faber("run", "start", "--work-id", work_id, "--json", *options, env=env)
-        assert done.returncode == 0, done.stderr
-        return str(json.loads(done.stdout)["data"]["run_id"])
+        return str(self.data("run", "start", "--work-id", work_id, *options, env=env)["run_id"])
 
     def redact(self, *arguments: str, code: int = 0) -> str:
         return self.said("redact", *arguments, "--yes", code=code)
@@ -255,35 +284,21 @@ class Project:
         """Start the hook's process for a recorded payload; the caller writes the delivery."""
         _, environment, event = self.prepared(recorded, **changes)
         return Command(
-            [COMMAND, "hook", changes.get("argument", ARGUMENTS.get(event, event))],
+            [*changes.get("program", (COMMAND, "hook")), changes.get("argument", ARGUMENTS.get(event, event))],
             cwd=changes.get("directory", self.root),
             env=environment,
+            preexec_fn=changes.get("preexec_fn"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-
-    def changed(self, recorded: str, before_it_runs: Callable[[], None], **changes: Any) -> Answer:
-        """Deliver to a hook whose process calls `before_it_runs` first."""
-        content, environment, event = self.prepared(recorded, **changes)
-        done = subprocess.run(
-            [COMMAND, "hook", ARGUMENTS[event]],
-            cwd=self.root,
-            env=environment,
-            input=content,
-            capture_output=True,
-            check=False,
-            timeout=60,
-            preexec_fn=before_it_runs,
-        )
-        return Answer(done.returncode, done.stdout, done.stderr)
 
     def prepared(self, recorded: str, **changes: Any) -> tuple[bytes, dict[str, str], str]:
         """Return a delivery's bytes, its environment and its event, in this project.
 
         `client` and `pid` replace the recorded session id and process; `env` changes variables (None removes one);
         `fields` changes the payload, and `without` names fields to leave out; `stdin` replaces the bytes, `argument`
-        the hook's name, and `directory` the working directory.
+        the hook's name, `directory` the working directory, and `program` the command; the process calls `preexec_fn`.
         """
         payload = payload_of(recorded)
         values, variables = payload["stdin"], payload["env"]

@@ -44,9 +44,7 @@ def finish_run(tree: Project, status: str = "completed") -> None:
 
 
 def list_worktrees(project: Project) -> dict[str, dict[str, Any]]:
-    done = project.faber("worktree", "list", "--json")
-    assert done.returncode == 0, done.stderr
-    return {os.path.basename(row["path"]): row for row in json.loads(done.stdout)["data"]}
+    return {os.path.basename(row["path"]): row for row in project.data("worktree", "list")}
 
 
 def clean_up(project: Project, *arguments: str) -> dict[str, dict[str, Any]]:
