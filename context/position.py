@@ -429,11 +429,14 @@ def branch_by_log(run: Run, state: dict[str, Any], log: Log) -> str | None:
     here = branch_of(run.root)
     if here is None or progress.branch_name(state):
         return None
+    named, other = read_used_runs(run.root).branches.get(run.run_id, []), log.first_branch(besides=here)
+    if other is None and (not named or here in named):
+        return None
     default = default_branch(run.root)
-    own = [one for one in read_used_runs(run.root).branches.get(run.run_id, []) if one != default]
+    own = [one for one in named if one != default]
     if own:
         return here if here in own else own[-1]
-    return log.first_branch(besides=here if run.is_kept else default)
+    return other if run.is_kept else log.first_branch(besides=default)
 
 
 def _lines_about_trouble(run: Run, state: dict[str, Any]) -> list[Line]:
