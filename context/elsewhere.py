@@ -39,9 +39,9 @@ class Elsewhere:
     def describe(
         self, log: Log | None, start: Recorded | None, client: str | None, *, is_begun: bool = False
     ) -> list[str]:
-        """Return where the run was before this client, what nobody committed, and what this clone lacks or needs.
+        """Return what nobody committed before this client, and what this clone lacks or needs.
 
-        `start` is as `start_before` has it. A conversation that `is_begun` knows the first.
+        `start` is as `start_before` has it. A conversation that `is_begun` knows the former.
         """
         is_here = start is not None and start["writer"] == writer_of(self._root)
         is_told = not (is_here or is_begun)
@@ -50,17 +50,17 @@ class Elsewhere:
         return [sentence for sentence in (last, changed, self._newer) if sentence]
 
     def _describe_last(self, log: Log, start: Recorded, client: str | None) -> str | None:
-        """Return where the session of a start in another clone was, and what it left uncommitted."""
+        """Return what the session of a start in another clone left uncommitted; None for nothing."""
         if client is not None and not has_end(log, start):
             return None  # `describe_break` says so
-        there = place_of_session(start)
         ended = log.checkout_after(start)
         is_uncommitted = ended is not None and dict(ended["event"]).get("uncommitted") is True
         if ended is None or not is_uncommitted or not _is_newest(self._root, ended):
-            return f"This conversation began after a session {there}, in another clone."
+            return None
+        named = _named_changes(dict(ended["event"]))
         return (
-            f"This conversation began after a session {there}, in another clone, which ended with uncommitted changes"
-            f"{_named_changes(dict(ended['event']))}. They are not here: ask for them before you do that work again."
+            f"This conversation began after a session {place_of_session(start)}, in another clone, which ended with"
+            f" uncommitted changes{named}. They are not here: ask for them before you do that work again."
         )
 
 
@@ -104,7 +104,8 @@ def _describe_changes(run: Run) -> str | None:
     more = f" and {len(paths) - MAX_PATHS} more" if len(paths) > MAX_PATHS else ""
     named = ", ".join([one_line(path, MAX_NAME) for path in paths[:MAX_PATHS]])
     them = "them" if len(paths) > 1 else "it"
-    return f"Uncommitted here, and not by that session: {named}{more}: ask the user before you change or commit {them}."
+    where = "Uncommitted here, and not by the last session, which was elsewhere"
+    return f"{where}: {named}{more}: ask the user before you change or commit {them}."
 
 
 def _describe_newer_ref(run: Run, state: dict[str, Any]) -> tuple[str | None, bool]:

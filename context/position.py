@@ -50,6 +50,7 @@ WHAT_IS_OVER = "What faber-ledger has of this run, which is over."
 REQUEST = "feedback_request"
 PROMPTS = ("prompt", "question", "message")  # members of it
 APPROVAL = "Pending approval (do not go on before it is given): "
+UNCLEAR = "Approval that names no phase (ask the user whether it is given, and for which): "
 REJECTED = "Approval rejected (do not go on: ask the user): "
 NEEDS_APPROVAL = "begins only after somebody has approved it, and "
 NOT_ON_RECORD = (
@@ -224,7 +225,7 @@ def _lines_that_stop(
     pending = progress.pending_approvals(state)
     is_gated = any([one["is_gated"] for one in steps if one["phase"] == phase])
     if pending:
-        label = REJECTED if progress.is_rejected(pending[-1]) else APPROVAL
+        label = REJECTED if progress.is_rejected(pending[-1]) else APPROVAL if "phase" in pending[-1] else UNCLEAR
         lines.append(Line(label, progress.words_of_approval(pending[-1]), rank=ORDER, most=MAX_ERROR))
     elif point and is_gated and not progress.is_approved(state, phase):
         from faber_ledger.context.grants import describe_grant  # most starts need no approval
@@ -269,7 +270,7 @@ def _lines_about_feedback(state: dict[str, Any], where: str) -> list[Line]:
     label = f"Question to the user ({', '.join(named)}): " if named else "Question to the user: "
     others = {name: one for name, one in asked.items() if name not in ("request_id", "type", *progress.ANSWERS)}
     prompts = [text for name in PROMPTS if (text := text_of_value(asked.get(name)))]
-    prompt = "".join(prompts[:1]) or texts_in(others) or f"not written down: {where} has no {REQUEST}"
+    prompt = "".join(prompts[:1]) or texts_in(others) or "none was written down"
     mark = f"… (the rest: {REQUEST} in {where})"
     options = asked.get("options")
     answers = [text for one in options if (text := text_of_value(one))] if isinstance(options, list) else []

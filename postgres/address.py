@@ -87,7 +87,8 @@ def find_address(
     if not configured:
         raise UsageFailed(
             "no server is named",
-            hint=f"give {option} {EXAMPLE}, or set {VARIABLE}, or `url` in the user's configuration",
+            hint=f"give {option} {EXAMPLE}, or set {VARIABLE}, or `url` in the user's configuration; without a server,"
+            " `faber-ledger run list` has this clone's runs",
         )
     return Address(parse_url(configured, path))
 

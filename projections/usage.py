@@ -48,24 +48,28 @@ class Usage:
 
     def __init__(self, events: Iterable[Recorded] = ()) -> None:
         self._rows: dict[Of, Used] = {}
-        self._open: dict[str, bool] = {}  # whether a session has not ended, by its id
+        self._lacking: dict[str, bool] = {}  # sessions that nothing was counted of, and whether they are open
         for recorded in events:
             self.note(recorded)
 
     def note(self, recorded: Recorded) -> None:
         """Add an event; one of another type, without a payload or with an absurd number adds nothing.
 
-        Of sessions it is noted whether they are open.
+        Of a session it is noted whether its cost is still to come.
         """
         event: dict[str, Any] = dict(recorded["event"])
         if event["type"] not in NOTED or recorded.get("redacted") or not is_foldable(recorded):
             return
         if event["type"] == "session_started":
-            self._open.setdefault(event["session_id"], True)
+            self._lacking[event["session_id"]] = True
             return
         if event["type"] == "session_ended":
-            self._open[event["session_id"]] = False
+            if event["reason"] == "abandoned":
+                self._lacking[event["session_id"]] = False
+            else:
+                self._lacking.pop(event["session_id"], None)
             return
+        self._lacking.pop(event["session_id"], None)
         values = [event[name] for name in USED]
         if min(values) < 0 or max(values) > MOST:
             return
@@ -85,9 +89,9 @@ class Usage:
         return _sum(self._rows.values())
 
     @property
-    def open_sessions(self) -> int:
-        """How many sessions have not ended: what they cost is counted at their ends."""
-        return sum(self._open.values())
+    def lacking(self) -> int:
+        """How many sessions are not counted yet, while one is open; those that broke off uncounted are among them."""
+        return len(self._lacking) if any(self._lacking.values()) else 0
 
     def by(self, name: str) -> dict[Any, Usage]:
         """Return the sums for each value of a field of `Of`, in the order in which they came."""

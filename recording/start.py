@@ -154,7 +154,7 @@ def _name_run(run: Run) -> str | None:
     check_active_folder(run.root)
     left = active_run(run.root, by_author=False).run_id
     write_active_file(run.root, run.run_id)
-    note_use(run.root, run.run_id, is_taken_up=True, branch=branch_of(run.root))
+    note_use(run.root, run.run_id, is_taken_up=True, branch=None if run.is_kept else branch_of(run.root))
     return left
 
 

@@ -66,8 +66,8 @@ def usage_line(usage: Usage, *, has_money: bool = True) -> str | None:
     phases = [f"{phase or UNKNOWN_PHASE} {tokens_shown(one.used.tokens)}" for phase, one in named]
     money = _money(usage) if has_money else ""
     in_phases = f": {one_line(', '.join(phases), LONGEST_PHASES)}" if set(found) != {None} else ""
-    is_open = {0: "", 1: ", without the open session"}
-    without = is_open.get(usage.open_sessions, f", without {usage.open_sessions} open sessions")
+    lacking = {0: "", 1: ", without the open session"}
+    without = lacking.get(usage.lacking, f", without {usage.lacking} sessions that are open or broke off")
     return f"{_words_of(usage.used)}{without}{in_phases}{money}"
 
 

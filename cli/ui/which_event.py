@@ -34,7 +34,8 @@ def find_thing(run: Run, text: str, kinds: tuple[str, ...] = ANYTHING) -> Match:
         )
     name = " or ".join(filter(None, [", ".join(kinds[:-1]), kinds[-1]]))
     raise NotFound(
-        f"there is no {name} {text} in {run.run_id}", hint=f"run `faber-ledger log {run.run_id}` to see its events"
+        f"there is no {name} {text} in {run.run_id}",
+        hint=f"run `faber-ledger log {run.run_id}` to see its events, or name its run with --work-id",
     )
 
 

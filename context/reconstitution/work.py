@@ -4,7 +4,7 @@ import os
 import re
 from typing import Any
 
-from faber_ledger.runs.git import default_ref
+from faber_ledger.runs.git import default_branch, default_ref
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.progress import branch_name, value_at
@@ -29,7 +29,8 @@ def find_work(run: Run, state: dict[str, Any], starts: list[Start]) -> dict[str,
     branch, all of its second side is the run's, and nothing of other branches. Commits of the run's files alone are
     left out.
     """
-    named = branch_name(state)
+    default = default_branch(run.root)
+    named = branch_name(state) or next((branch for _, branch in starts if branch not in (None, default)), None)
     ids = [commit for at, (commit, branch) in enumerate(starts) if at == 0 or branch in (None, named or branch)]
     base, *tips = {commit[:SHORT]: commit for commit in (*(ids or [""]), *_listed(state))}.values()
     asked = "".join([f"{commit}^{{commit}}\n" for commit in (base, *tips)]).encode()
