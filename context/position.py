@@ -8,8 +8,8 @@ from faber_ledger.context.workflow import SHIPPED, steps_in_order
 from faber_ledger.files.text import clip, defuse, one_line, share_room, units
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.runs import progress
-from faber_ledger.runs.clone import read_used_runs
-from faber_ledger.runs.git import branch_of, default_branch, is_safe, work_tree_of
+from faber_ledger.runs.active import Here
+from faber_ledger.runs.git import branch_of, is_safe, work_tree_of
 from faber_ledger.runs.progress import count_errors, place_of, text_of_value, texts_in
 
 TYPE_CHECKING = False
@@ -49,6 +49,7 @@ WHAT_WAS_ASKED = "This is how the run stands now."
 WHAT_IS_OVER = "What faber-ledger has of this run, which is over."
 REQUEST = "feedback_request"
 PROMPTS = ("prompt", "question", "message")  # members of it
+NO_PROMPTS = ("request_id", "type", "resume_point", *progress.ANSWERS)
 APPROVAL = "Pending approval (do not go on before it is given): "
 UNCLEAR = "Approval that names no phase (ask the user whether it is given, and for which): "
 REJECTED = "Approval rejected (do not go on: ask the user): "
@@ -258,7 +259,7 @@ def say_what_stops(run: Run, state: dict[str, Any], notes: Sequence[Mapping[str,
     """Return what must be settled before work goes on, by state and notes, and the last error of a step that failed."""
     point = progress.resume_point(state)
     lines = _lines_that_stop(run, state, point, [], None, notes)
-    if point and (point["mode"] == "retry" or (lines and not isinstance(state.get(REQUEST), dict))):
+    if point and (point["mode"] == "retry" or lines):
         lines += _lines_about_trouble(run, state)[1:2]
     return [f"{line.label}{one_line(line.text, line.most)}{line.after}" for line in lines if line.text]
 
@@ -268,9 +269,11 @@ def _lines_about_feedback(state: dict[str, Any], where: str) -> list[Line]:
     asked = request if isinstance(request, dict) else {}
     named = [one_line(text, MAX_KIND) for name in ("request_id", "type") if (text := text_of_value(asked.get(name)))]
     label = f"Question to the user ({', '.join(named)}): " if named else "Question to the user: "
-    others = {name: one for name, one in asked.items() if name not in ("request_id", "type", *progress.ANSWERS)}
+    others = {name: one for name, one in asked.items() if name not in NO_PROMPTS and not progress.is_time(name)}
     prompts = [text for name in PROMPTS if (text := text_of_value(asked.get(name)))]
-    prompt = "".join(prompts[:1]) or texts_in(others) or "none was written down"
+    prompt = next(iter(prompts), texts_in(others or request)) or (
+        f"see {where}" if request else "none was written down"
+    )
     mark = f"… (the rest: {REQUEST} in {where})"
     options = asked.get("options")
     answers = [text for one in options if (text := text_of_value(one))] if isinstance(options, list) else []
@@ -330,7 +333,7 @@ def _lines_about_step(
         why = "its only step, to load this context, is done" if done else "no step of it is left"
         name = f"set phase {one_line(at[0], MAX_PLACE)} to completed ({why}); then {name}"
     does = _fill(following["does"], state)
-    where = _words_about_specification(state, steps, place) + _place_of_workflow(following["path"])
+    where = _words_about_specification(state, following) + _place_of_workflow(following["path"])
     if not does:  # of a phase without steps
         does = name.removesuffix(": ") or f"the work of phase {one_line(at[0], MAX_PLACE)}"
         name, does = "", f"{does}; the workflow has no steps for it"
@@ -344,14 +347,11 @@ def _place_of_workflow(path: str) -> str:
     return "" if os.path.dirname(path) == SHIPPED else f" ({one_line(path, MAX_PLACE)})"
 
 
-def _words_about_specification(state: dict[str, Any], steps: list[WorkflowStep], place: int) -> str:
-    """Return what is left of the architect phase's last step, once the state names the specification."""
+def _words_about_specification(state: dict[str, Any], step: WorkflowStep) -> str:
+    """Return that the specification may be there, after the step that writes it, once the state names one."""
     spec = text_of_value(progress.value_at(state, "artifacts.spec_path")).replace("{project_root}/", "")
-    is_last = steps[place]["phase"] == progress.current_phase(state) == "architect" and (
-        place + 1 == len(steps) or steps[place + 1]["phase"] != "architect"
-    )
-    done = f"once {one_line(spec, MAX_PLACE)} is complete, set the phase to completed instead"
-    return f" ({done})" if spec and is_last else ""
+    is_named = bool(spec) and step["name"] == "generate-spec"
+    return f" (if {one_line(spec, MAX_PLACE)} is complete, this step is done)" if is_named else ""
 
 
 def _find_place(
@@ -427,17 +427,12 @@ def _line_about_place(run: Run, state: dict[str, Any], by_log: str | None) -> tu
 
 def branch_by_log(run: Run, state: dict[str, Any], log: Log) -> str | None:
     """Return a run's branch by this clone's notes, else by its log, if the state names none (DECISIONS 2)."""
-    here = branch_of(run.root)
-    if here is None or progress.branch_name(state):
+    here = Here(run.root)
+    if progress.branch_name(state) or (here.branch is None and not run.is_kept):
         return None
-    named, other = read_used_runs(run.root).branches.get(run.run_id, []), log.first_branch(besides=here)
-    if other is None and (not named or here in named):
-        return None
-    default = default_branch(run.root)
-    own = [one for one in named if one != default]
-    if own:
-        return here if here in own else own[-1]
-    return other if run.is_kept else log.first_branch(besides=default)
+    here.know(run, state)
+    branches = here.branches_of(run, log)
+    return here.branch if here.branch in branches else next(reversed(branches), None)
 
 
 def _lines_about_trouble(run: Run, state: dict[str, Any]) -> list[Line]:

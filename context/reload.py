@@ -312,7 +312,10 @@ class Reload:
 
 
 def _is_over(state: dict[str, Any], summary: Remembered) -> bool:
-    """Return whether the phase in which a summary was made was completed after it."""
+    """Return whether the phase in which a summary was made was completed after it.
+
+    If the time is not known, it is once the run has gone on to another phase.
+    """
     of_phase = phase_state(state, summary["phase"])
     if done_at := seconds_of(of_phase.get("completed_at")):
         return done_at > (seconds_of(summary["at"]) or 0.0)

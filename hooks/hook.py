@@ -315,7 +315,8 @@ class Start(Hook):
                 recording.say_notices()
                 if carries_refs(self.run.root) or agreed_carry[self.run.root]:
                     self._look_at_sending(log)
-                self._own_branch = branch_by_log(self.run, gathered.state, log)
+                if (checkout := arrival["checkout"]) is not None and checkout["branch"]:
+                    self._own_branch = branch_by_log(self.run, gathered.state, log)
                 packet, loads = self._pack(gathered, problems, arrival, log)
                 is_repeated = self._record(recording, arrival, loads).is_repeated
         except (Exception, OutOfTime) as error:  # noqa: BLE001 -- the agent gets its context all the same

@@ -58,24 +58,23 @@ class Usage:
         Of a session it is noted whether its cost is still to come.
         """
         event: dict[str, Any] = dict(recorded["event"])
-        if event["type"] not in NOTED or recorded.get("redacted") or not is_foldable(recorded):
+        if event["type"] not in NOTED or not is_foldable(recorded):
             return
+        session_id = event["session_id"]
         if event["type"] == "session_started":
-            self._lacking[event["session_id"]] = True
+            self._lacking[session_id] = True
+        elif event["type"] == "session_ended" and event.get("reason") == "abandoned":
+            self._lacking[session_id] = False
+        elif event["type"] == "session_ended" or self._lacking.get(session_id) is False:
+            self._lacking.pop(session_id, None)
+        if event["type"] != "usage_recorded" or recorded.get("redacted"):
             return
-        if event["type"] == "session_ended":
-            if event["reason"] == "abandoned":
-                self._lacking[event["session_id"]] = False
-            else:
-                self._lacking.pop(event["session_id"], None)
-            return
-        self._lacking.pop(event["session_id"], None)
         values = [event[name] for name in USED]
         if min(values) < 0 or max(values) > MOST:
             return
         phase = event.get("in_phase")
         day = recorded["at"][:DAY]
-        of = Of(event["session_id"], phase or None, event["model"], day, recorded["writer"])
+        of = Of(session_id, phase or None, event["model"], day, recorded["writer"])
         self._rows[of] = _sum([self._rows.get(of, Used()), Used(*values)])
 
     def add(self, other: Usage) -> None:

@@ -14,14 +14,14 @@ from faber_ledger.runs.settings import read_user_config
 
 MILLION = 1_000_000
 LONGEST_PHASES = LONGEST_MODELS = 150
-UNKNOWN_PHASE = "across phases"
+NOT_SPLIT = "not split by phase"
 
 
 def usage_data(usage: Usage) -> dict[str, Any] | None:
     """Return the sums of a run, of its phases and its models; None for no response."""
     if not usage.used.turns:
         return None
-    phases = {phase or UNKNOWN_PHASE: _data_of(one) for phase, one in usage.by("phase").items()}
+    phases = {phase or NOT_SPLIT: _data_of(one) for phase, one in usage.by("phase").items()}
     return {**_data_of(usage), "phases": phases, "models": {of: _data_of(one) for of, one in usage.by("model").items()}}
 
 
@@ -63,7 +63,7 @@ def usage_line(usage: Usage, *, has_money: bool = True) -> str | None:
     found = usage.by("phase")
     order = [*PHASES, None]
     named = sorted(found.items(), key=lambda one: order.index(one[0]) if one[0] in order else len(order))
-    phases = [f"{phase or UNKNOWN_PHASE} {tokens_shown(one.used.tokens)}" for phase, one in named]
+    phases = [f"{phase or NOT_SPLIT} {tokens_shown(one.used.tokens)}" for phase, one in named]
     money = _money(usage) if has_money else ""
     in_phases = f": {one_line(', '.join(phases), LONGEST_PHASES)}" if set(found) != {None} else ""
     lacking = {0: "", 1: ", without the open session"}

@@ -45,7 +45,7 @@ def events_of_log_are(count: int) -> str:
 def events_not_committed(count: int, run_id: str) -> str:
     """Return the sentence about events of this clone that the commit which finished a run does not have."""
     are, them = ("is", "it") if count == 1 else ("are", "them")
-    where = f"{events_shown(count)} {are} in this clone alone, not in the commit that finished the run"
+    where = f"{events_shown(count)} {are} not in the commit that finished the run"
     return f"{where}: nothing has to be done (`faber-ledger seal {run_id}` would add {them})"
 
 

@@ -365,9 +365,13 @@ def test_a_pending_question_is_asked_before_the_run_goes_on(project: Project) ->
     assert "Status: awaiting_feedback (the question below is answered)\n" in said
     assert "Approve the design?\nThe user's answer: yes\nPhase: build\n" in said
     assert json.loads(project.said("run", "list", "--json"))["data"][0]["waits_for"] is None
-    for asked in ({"question": "Which cache?", "step": "implement"}, {"asked": "Which cache?"}):
-        said = position_in(project, feedback_request=asked)
-        assert f"\nQuestion to the user: {'asked: ' if 'asked' in asked else ''}Which cache?\n" in said
+    for asked, shown in (
+        ({"question": "Which cache?", "step": "implement", "requested_at": "2026-11-30T10:00:00Z"}, "Which cache?"),
+        ({"asked": "Which cache?"}, "asked: Which cache?"),
+        ("Which cache?", "Which cache?"),
+        ({"questions": [{"text": "Which cache?"}], "requested_at": "2026-11-30T10:00:00Z"}, f"see {STATE}"),
+    ):
+        assert f"\nQuestion to the user: {shown}\n" in position_in(project, feedback_request=asked)
     project.change_state(feedback_request=None)
     said = position_in(project)
     assert "\nQuestion to the user: none was written down\n" in said
@@ -411,8 +415,8 @@ def test_a_specification_that_is_written_is_not_asked_for_again(tmp_path: Path) 
     phases = {name: {"status": "pending"} for name in ("frame", "architect", "build")}
     step = "What to do: step generate-spec: Generate Specification: /fractary-spec:create --work-id 258"
     assert f"{step}\n" in position_in(project, current_phase="architect", phases=phases, current_step=None)
-    done = " (once specs/A.md is complete, set the phase to completed instead)"
-    assert f"{step}{done}\n" in position_in(project, artifacts={"spec_path": "specs/A.md"})
+    project.change_state(artifacts={"spec_path": "specs/A.md"})
+    assert f"{step} (if specs/A.md is complete, this step is done)\n" in position_in(project)
 
 
 def test_the_logs_branch_counts_where_the_state_names_none(project: Project) -> None:
