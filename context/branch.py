@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from faber_ledger.files.text import quote_word, quoted
+from faber_ledger.runs.active import can_be_on_branch
 from faber_ledger.runs.copies import runs_in_other_work_trees
 from faber_ledger.runs.git import branch_of, default_branch, has_remotes, is_safe, work_tree_of
 from faber_ledger.runs.git_query import GitQuery
@@ -88,7 +89,7 @@ def branch_of_run(run: Run) -> str | None:
     return named if isinstance(named, str) else None
 
 
-def is_of_another(run: Run, state: dict[str, Any]) -> bool:
+def is_of_another(run: Run) -> bool:
     """Return whether a finished run's ledger travels in git refs, and another branch than its own is checked out.
 
     On the default branch that says nothing.
@@ -96,7 +97,7 @@ def is_of_another(run: Run, state: dict[str, Any]) -> bool:
     here = branch_of(run.root)
     if not carries_refs(run.root) or here in (None, default_branch(run.root)):
         return False
-    return (branch_name(state) or branch_of_run(run)) not in (None, here)
+    return not can_be_on_branch(run.root, run.run_id)
 
 
 def not_in_tree(run: Run, branch: object) -> str:

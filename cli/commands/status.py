@@ -139,7 +139,7 @@ def status(run: str | None, as_json: bool) -> None:
     if not is_set_up and not (carries_refs(root) and consent_of(root) is None):  # to agree sets it up, too
         lines.append(f"This clone: git has no driver that merges the run's files: `{SET_UP}` sets it up")
     said = _hook_lines(meant, state, found) if meant.run_id == active.run_id else ()
-    if run is None and state.get("status") in FINISHED and is_of_another(meant, state):
+    if run is None and state.get("status") in FINISHED and is_of_another(meant):
         lines.append(MAY_BE_AT_REMOTE.capitalize())
     show(data, [*lines, *_waiting_lines(meant), *said], as_json=as_json)
 

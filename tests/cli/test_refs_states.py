@@ -219,6 +219,15 @@ def test_where_a_finished_run_is_active_another_branch_may_have_one_at_the_remot
     assert said not in one.faber("status").stdout
 
 
+def test_a_run_that_went_on_on_a_second_branch_is_still_of_its_first(one: CarriedClone) -> None:
+    for branch in ("feature/7", "hotfix/8"):
+        one.git("switch", "-qc", branch)
+        one.work(f"on {branch}")
+    one.change(status="completed", updated_at=LATER)
+    one.git("switch", "-q", "feature/7")
+    assert "o run of this branch is here" not in one.faber("status").stdout
+
+
 def test_the_backup_of_a_run_that_was_finished_elsewhere_goes(one: CarriedClone) -> None:
     two = bring(one)
     two.work("on the desktop")
