@@ -408,6 +408,10 @@ def test_a_runs_own_branch_is_named_on_one_that_was_made_from_it(tmp_path: Path)
     assert "\nBranch: feature/7, but `hotfix/8` is checked out here: run `git switch feature/7`" in (start.packet or "")
     assert "; not its branch (" in (start.message or "")
     assert "\nBranch: feature/7, but `hotfix/8` is checked out here: run" in project.said("status")
+    project.said("run", "resume", "7", "--yes")
+    assert "\nBranch: " not in project.said("status")
+    project.git("switch", "--quiet", "feature/7")
+    assert "\nBranch: " not in project.said("status")
 
 
 def test_a_specification_that_is_written_is_not_asked_for_again(tmp_path: Path) -> None:

@@ -112,6 +112,20 @@ AWAY = "Branch: feat/merged, but `main` is checked out here; this clone does not
             "Last error (build:implement): no",
         ),
         (
+            {"approvals": [{"what": "release", "by": "mia"}]},
+            "approval waits",
+            "Approval that names no phase (ask the user whether it is given, and for which): (what release, by mia)",
+        ),
+        (
+            {
+                "pending_approvals": [{"phase": "build"}],
+                "feedback_request": {"prompt": "Which cache?", "response": "Redis"},
+                "errors": [{"phase": "build", "message": "red"}],
+            },
+            "approval waits",
+            "Last error (build): red",
+        ),
+        (
             {"approvals": [{"phase": "build", "status": "rejected", "approved_by": "mia", "reason": "too slow"}]},
             "approval refused",
             "Approval rejected (do not go on: ask the user): build: too slow (by mia)",
