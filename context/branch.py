@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 
 from faber_ledger.files.text import quote_word, quoted
-from faber_ledger.runs.active import can_be_on_branch
+from faber_ledger.runs.active import Here, can_be_on_branch
 from faber_ledger.runs.copies import runs_in_other_work_trees
 from faber_ledger.runs.git import branch_of, default_branch, has_remotes, is_safe, work_tree_of
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.layouts import places_of
-from faber_ledger.runs.progress import FINISHED, branch_name, current_phase, value_at
+from faber_ledger.runs.progress import FINISHED, current_phase, value_at
 from faber_ledger.runs.publish import carries_refs, stopped_command
 
 TYPE_CHECKING = False
@@ -74,19 +74,8 @@ def _refs_of(root: str, name: str) -> str | None:
 
 
 def branch_of_run(run: Run) -> str | None:
-    """Return a run's branch by its state, else its first one by its log besides the one that is checked out here."""
-    from faber_ledger.ledger.errors import LedgerError  # hooks have both at hand
-    from faber_ledger.runs import state_file
-    from faber_ledger.runs.log import lacks_ledger, read_log
-
-    try:
-        named = branch_name(state_file.read_state(run).value)
-        if named is None and not lacks_ledger(run):
-            with read_log(run) as log:
-                named = log.first_branch(besides=branch_of(run.root))
-    except LedgerError:
-        return None
-    return named if isinstance(named, str) else None
+    """Return a run's newest branch (DECISIONS 2); None if it has none, or that cannot be read."""
+    return next(reversed(Here(run.root).branches_of(run)), None)
 
 
 def is_of_another(run: Run) -> bool:
