@@ -123,10 +123,7 @@ class Recording:
 
         A run that has no log yet gets none. Raises what `append` raises.
         """
-        if self._shows_log:
-            return False
-        self.commit()
-        return True
+        return not self._shows_log and self.commit()
 
     @property
     def is_durable(self) -> bool:
@@ -149,14 +146,17 @@ class Recording:
         with self._log.writing():
             return self._log.append(drafts, at=at, writer=writer)
 
-    def commit(self) -> None:
-        """Make what was added durable and write the blocks into state.json; raises what `append` raises."""
+    def commit(self) -> bool:
+        """Make what was added durable, write the blocks into state.json, and return whether they were written.
+
+        Raises what `append` raises.
+        """
         if self.problem is not None:
             self._open.commit()
             if why_not_published(self.run, None, self._open.note, self._log) is None:
                 publish(self.run, self._open, self.warn)
                 self._open.note.save()
-            return  # there is no state to write into: the next projection shows the facts
+            return False  # there is no state to write into: the next projection shows the facts
         try:
             known, self._known = self._known, None  # writing makes it outdated
             is_written = state_write.project_blocks(
@@ -174,6 +174,7 @@ class Recording:
             remove_old_copies(self.run, self._log)
         else:
             self._remove_backup_if_finished()
+        return is_written
 
     def _remove_backup_if_finished(self) -> None:
         if self.state.get("status") in progress.FINISHED:

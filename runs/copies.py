@@ -98,7 +98,7 @@ def not_taken_up(run: Run, *, is_sent: bool) -> str:
     files = [run.shown(path) for path in run.tracked_paths]
     shown = GitQuery(["--literal-pathspecs", "log", "-1", "--format=%ae%n%an", "--", *files], run.root).answer()
     email, _, author = (shown or "").partition("\n")
-    is_own = email == GitQuery(["config", "--get", "user.email"], run.root).answer()
+    is_own = f" <{email}> " in (GitQuery(["var", "GIT_AUTHOR_IDENT"], run.root).answer() or "")
     who = "you, perhaps in another clone" if is_own else one_line(author, 80)
     said = f"This run was last committed by {who}. " if author else ""
     until = "." if is_sent else ": until then what happens is recorded below the git directory alone."

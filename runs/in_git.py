@@ -114,7 +114,7 @@ class GitSurvey:
         change = names.get(os.path.basename(run.ledger_path))
         if change is None and not is_in_head(run):
             return None
-        newer = self.find_newer(run) or self.find_finished(run)
+        newer = self.find_newer(run) or self.find_finished(run, besides=(*self.pulled,))
         own = sorted({*map(os.path.basename, files)} & names.keys())
         others = [os.path.basename(path) for path in of_faber if any([f"/{path}" in f"/{one}" for one in changes])]
         return Missing(own, others, change == "??", self._is_unpushed(files), newer)
@@ -139,14 +139,14 @@ class GitSurvey:
         merged = self._default_branches() if self.is_gone else []
         return next((one for one in [*self.pulled, *merged] if is_newer_in(run, one.commit, self._deadline)), None)
 
-    def find_finished(self, run: Run) -> Branch | None:
+    def find_finished(self, run: Run, besides: tuple[Branch, ...] = ()) -> Branch | None:
         """Return the branch that has a run finished, by a later state than HEAD's, which has it at work or lacks it.
 
-        So it is where the run was merged, and the upstream is not known to be gone.
+        So it is where the run was merged, and the upstream is not known to be gone. `besides` were asked before.
         """
-        branches = self.pulled + self._default_branches()
+        branches = [one for one in dict.fromkeys(self.pulled + self._default_branches()) if one not in besides]
         here = state_in(run, "HEAD") if branches else {}
-        for one in dict.fromkeys(branches) if here.get("status") not in FINISHED else ():
+        for one in branches if here.get("status") not in FINISHED else ():
             there = state_in(run, one.commit)
             is_later = (seconds_of(there.get("updated_at")) or 0.0) >= (seconds_of(here.get("updated_at")) or 0.0)
             if there.get("status") in FINISHED and is_later:

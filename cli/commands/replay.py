@@ -113,16 +113,16 @@ class Replay:
         if not count:
             yield "no event" if self.session is not None else "the log is empty: nothing has happened yet"
         lines = list(session_table(self.sessions(), _tokens_of(self.usage)))
-        tokens = usage_line(self.usage)
-        sums = [f"tokens: {tokens}"] if tokens else []
-        with suppress(LedgerError):  # without a state only the log is known
-            found = fold.blocks_of(read_state(self.run).value)
-            sums += filter(None, [describe_unknown(self.run, self.projector.blocks, found)])
-        if self.session is None and lines and sums:
-            lines += ["", *sums]
+        lines = lines or ([] if has_events or not count else [NO_SESSION])
+        if self.session is None:
+            sums = [f"tokens: {tokens}"] if (tokens := usage_line(self.usage)) else []
+            with suppress(LedgerError):  # without a state only the log is known
+                found = fold.blocks_of(read_state(self.run).value)
+                sums += filter(None, [describe_unknown(self.run, self.projector.blocks, found)])
+            lines += ["", *sums] if lines and sums else sums
         if has_events and lines:
             yield ""
-        yield from lines or ([] if has_events or not count else [NO_SESSION])
+        yield from lines
 
     def data(self) -> dict[str, list[dict[str, Any]]]:
         """Return the same as two lists, `events` and `sessions`."""
@@ -183,7 +183,7 @@ def state_at(run: Run, moment: Moment) -> tuple[dict[str, Any], Iterable[str]]:
     head = f"{time}: " if time is not None else ""
     if last is None:
         return data, [f"{head}before the first event: nothing had happened yet"]
-    lines = [f"{head}after {plural(count, 'event')}, the last of them:", line_of(last), ""]
+    lines = [f"{head}after {plural(count, 'event')}, the last of them:", line_of(last).lstrip().partition("  ")[2], ""]
     lines.append(f"phase:    {phase or 'unknown'}{f', step {step}' if step else ''}")
     sessions = [*session_table(summarize_sessions(projector.blocks, facts), _tokens_of(usage))]
     lines.append(f"session:  {session or 'none is open'}")

@@ -125,9 +125,7 @@ def _show_nothing_to_end(run: Run, recording: Recording, is_written: bool, as_js
     history = session_history(recording.blocks)
     last = next((entry for entry in reversed(history) if isinstance(entry, dict) and entry.get("ended_at")), None)
     lines = ["⚠️  No current session to end"]
-    if last is not None and recording.state.get("status") in FINISHED:  # `run finish` ends them
-        lines = [f"No current session to end: {last.get('session_id')} ended at {last.get('ended_at')}"]
-    elif last is not None:
+    if last is not None:
         lines += [
             "⚠️  Session already ended",
             f"   Session ID: {last.get('session_id')}",

@@ -304,7 +304,7 @@ def _sent(run: Run, state: dict[str, Any], found: Found) -> tuple[dict[str, Any]
         due = f"{sent.remote} may have more, since git has fetched the run's branch: {how}"
     parts = [f"last sent to {sent.remote} at {at}" if at else "", due]
     line = "; ".join(filter(None, parts))
-    return {"remote": remote, "at": at, "unsent": found.unsent}, [f"Git ref: {line}"]
+    return {"remote": remote, "at": at, "unsent": found.unsent}, [f"Git ref: {line}"] if line else []
 
 
 def _synced(root: str) -> tuple[dict[str, Any], str]:

@@ -112,7 +112,7 @@ def search_event(run_id: str, recorded: Recorded, query: WordQuery, project: str
 
 
 def search_state(run_id: str, state: dict[str, Any], query: WordQuery, project: str | None = None) -> Iterator[Hit]:
-    """Yield the hits in a state, each in one of its texts; of an entry of a list the first, with its short fields."""
+    """Yield the hits in a state, each in one of its texts; of a list's entry the first, and those in long fields."""
     shown = set[str]()
     for path, text in state_texts(state):
         for hit in _hits([text], query, run_id, text_of(state, "updated_at"), STATE, path=path, project=project):
@@ -120,7 +120,7 @@ def search_state(run_id: str, state: dict[str, Any], query: WordQuery, project: 
             field = path.removeprefix(f"{place}.")
             if entry.get(field) != text:
                 yield hit._replace(entry_at=_time_of(entry))
-            elif place not in shown:
+            elif place not in shown or len(text) > LONGEST_FIELD:
                 shown.add(place)
                 excerpt_with_others = clip(hit.excerpt + _other_fields(entry, field), LONGEST_ENTRY)
                 yield hit._replace(path=place, excerpt=excerpt_with_others, entry_at=_time_of(entry))

@@ -67,9 +67,9 @@ def other_active_run(root: str, run_id: str) -> OtherRun | None:
     if active.run_id is None or active.run_id == run_id:
         return None
     status = active.status if isinstance(active.status, str) else None
-    if status not in progress.FINISHED and GitSurvey(root).find_finished(run_here(root, active.run_id)) is not None:
-        status = "completed"  # where it was merged
-    return OtherRun(active.run_id, status, can_be_on_branch(root, active.run_id))
+    other = OtherRun(active.run_id, status, can_be_on_branch(root, active.run_id))
+    is_merged = not other.is_over and GitSurvey(root).find_finished(run_here(root, active.run_id)) is not None
+    return other._replace(status="completed") if is_merged else other
 
 
 def takeover_lines(new: Successor, other: OtherRun, choices: list[str]) -> list[str]:

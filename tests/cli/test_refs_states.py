@@ -208,6 +208,15 @@ def test_a_pull_that_brings_another_clones_sessions_asks_for_a_sync(tmp_path: Pa
     one.faber("verify")
 
 
+def test_a_replay_without_a_session_names_those_that_the_state_alone_has(one: CarriedClone) -> None:
+    one.faber("run", "start", "--run-id", "shop-9", "--work-id", "9", "--yes")
+    path = one.root / ".fractary/runs/shop-9/state.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"sessions": one.state["sessions"]}))
+    no_session, _, lacks = one.faber("replay", "shop-9").stdout.splitlines()
+    assert no_session == "no session yet: --events shows what happened"
+    assert lacks.startswith("state.json has 1 session whose events the ledger lacks")
+
+
 def test_where_a_finished_run_is_active_another_branch_may_have_one_at_the_remote(one: CarriedClone) -> None:
     one.git("switch", "-qc", "feature/258")
     one.change(status="completed", branch="feature/258", updated_at=LATER)

@@ -63,6 +63,7 @@ def test_every_seq_every_id_and_every_time_gives_the_state_then(sample: Project)
 
 def test_a_moment_is_shown_with_its_session_and_its_context(sample: Project) -> None:
     lines = sample.faber("replay", "--at", "7").stdout
+    assert lines.startswith("after 7 events, the last of them:\n2026-01-05T")
     assert f"session:  {FIRST}\n" in lines
     assert "phase:    frame\n" in lines
     assert "  workflow-state, loaded 2026-01-05T14:30:52Z from .fractary/runs/" in lines

@@ -192,7 +192,9 @@ def test_an_entry_of_the_state_has_its_own_time(project: Project) -> None:
 def test_an_entry_of_the_state_is_one_hit_with_who_and_when(project: Project) -> None:
     approval = {"phase": "release", "status": "approved", "by": "maria", "at": "2026-01-07T10:00:00Z"}
     notes = {"seen": {"status": "approved"}, "why": "Approved " + "at length " * 30}
-    project.change_state(approvals=[approval, {**notes, "approved": True}])
-    first, *others = project.said("search", "approved").splitlines()[1:]
+    comment = "Approved on condition that the migration is run by hand and at night alone"
+    project.change_state(approvals=[approval | {"comment": comment}, {**notes, "approved": True}])
+    first, long, *others = project.said("search", "approved").splitlines()[1:]
+    assert "Approved on condition that" in long
     assert first.split(maxsplit=3) == [approval["at"], "state", "approvals[0]", "approved (phase release, by maria)"]
     assert [line.split()[2] for line in others] == ["approvals[1].seen.status", "approvals[1]"]

@@ -182,9 +182,6 @@ def test_on_another_branch_the_active_run_is_only_named(project: Project) -> Non
     assert f"ℹ Active until now: {first} (in_progress), on another branch\n" in done.stdout
 
 
-# A run that only a scan finds
-
-
 def test_nobody_is_asked_about_a_run_that_is_finished_where_it_was_merged(project: Project) -> None:
     """The branch was merged elsewhere; here it is checked out as it was."""
     project.git("switch", "--quiet", "--create", "feature/1")
@@ -197,6 +194,9 @@ def test_nobody_is_asked_about_a_run_that_is_finished_where_it_was_merged(projec
     project.git("remote", "add", "origin", "elsewhere")
     project.git("reset", "--quiet", "--hard", "HEAD~1")
     assert WARNING not in project.faber("run", "start", "--work-id", "2").stdout
+
+
+# A run that only a scan finds
 
 
 @pytest.mark.parametrize(

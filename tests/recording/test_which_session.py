@@ -111,6 +111,18 @@ def test_the_end_of_a_compaction_that_came_stays_on_a_finished_run(project: Proj
     assert project.ledger_path.read_bytes() == before
 
 
+def test_a_save_after_the_end_of_a_finished_and_committed_run_writes_nothing(project: Project) -> None:
+    project.deliver(STARTUP, **me())
+    project.change_state(status="completed", completed_at="2030-01-01T00:00:00Z")
+    project.said("seal")
+    project.commit("Done")
+    for hook in (PRE, POST):  # the seal's inferred end was another
+        project.deliver(hook, **me())
+    saved = project.faber("session-save", env=IN_CLIENT).stdout
+    assert saved.startswith("⚠️  No current session to end\n⚠️  Session already ended\n")
+    assert saved.endswith("   No changes made to state.json\n")
+
+
 @pytest.mark.parametrize("then", ["compaction", "another client"])
 def test_a_load_opens_a_session_after_a_compaction_or_another_client(project: Project, then: str) -> None:
     project.deliver(STARTUP, **me())

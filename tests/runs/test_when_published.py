@@ -62,10 +62,10 @@ def test_project_says_why_it_writes_nothing(project: Project) -> None:
 def test_a_colleagues_branch_stays_clean_until_the_run_is_taken_up(project: Project, tmp_path: Path) -> None:
     project.git("clone", "--quiet", "--branch", BRANCH, str(tmp_path / "remote.git"), str(tmp_path / "theirs"))
     theirs = Project(tmp_path / "theirs", RUN, "their-machine")
-    packet = theirs.deliver(START, client="reviewer", pid="9").packet or ""
+    reviewer = {"GIT_AUTHOR_EMAIL": "dev@REVIEWER"}
+    packet = theirs.deliver(START, client="reviewer", pid="9", env=reviewer).packet or ""
     assert f"# FABER run {RUN}" in packet
     assert "last committed by dev@AUTHOR. " in packet
-    theirs.git("config", "user.email", "dev@AUTHOR")
     own = theirs.deliver(START, client="author", pid="8").packet or ""
     assert "last committed by you, perhaps in another clone. " in own
     assert 0 < packet.find(f"run `faber-ledger run resume {RUN}` before you change files: ") < packet.index("Phase: ")
