@@ -106,7 +106,9 @@ def _anchor_lines(run_id: str, anchors: list[str] | None, items: list[LogProblem
 
 def _lines(run_id: str, items: list[LogProblem]) -> Iterator[str]:
     if not any(not item.is_note for item in items):
-        yield f"{run_id}: sound"
+        asks_nothing = [item for item in items if item.kind == "not_published" and not item.hint]
+        items = [item for item in items if item not in asks_nothing]
+        yield "; ".join([f"{run_id}: sound", *[item.what for item in asks_nothing]])
     for item in items:
         kind = "note" if item.is_note else item.kind
         about = f"event {item.event}: " if item.event else ""

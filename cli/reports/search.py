@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from faber_ledger.context.artifact import ArtifactError, build_surroundings
 from faber_ledger.context.reconstitution.faber_files import read_documents
 from faber_ledger.context.reconstitution.steps import read_named
-from faber_ledger.files.text import clip
 from faber_ledger.files.word_query import WordQuery, excerpt
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.disk import FileRefused
@@ -43,7 +42,7 @@ FIELDS = {
 }
 KINDS = {"compaction_completed": "summary", "context_reconstituted": "finding"}
 STATE = "state"
-LONGEST_FIELD, LONGEST_ENTRY = 60, 300
+LONGEST_FIELD = 60
 WANTED = EventQuery(types=tuple(FIELDS))
 
 
@@ -112,40 +111,36 @@ def search_event(run_id: str, recorded: Recorded, query: WordQuery, project: str
 
 
 def search_state(run_id: str, state: dict[str, Any], query: WordQuery, project: str | None = None) -> Iterator[Hit]:
-    """Yield the hits in a state, each in one of its texts; of a list's entry the first, and those in long fields."""
-    shown = set[str]()
-    for path, text in state_texts(state):
-        for hit in _hits([text], query, run_id, text_of(state, "updated_at"), STATE, path=path, project=project):
-            place, entry = _entry_at(state, path)
-            field = path.removeprefix(f"{place}.")
-            if entry.get(field) != text:
-                yield hit._replace(entry_at=_time_of(entry))
-            elif place not in shown or len(text) > LONGEST_FIELD:
-                shown.add(place)
-                excerpt_with_others = clip(hit.excerpt + _other_fields(entry, field), LONGEST_ENTRY)
-                yield hit._replace(path=place, excerpt=excerpt_with_others, entry_at=_time_of(entry))
+    """Yield the hits in a state, each in one of its texts."""
+    at = text_of(state, "updated_at")
+    for path, text, entry in _searched_texts(state):
+        for hit in _hits([text], query, run_id, at, STATE, path=path, project=project):
+            yield hit._replace(entry_at=_time_of(entry))
 
 
-def _entry_at(state: dict[str, Any], path: str) -> tuple[str, dict[str, Any]]:
-    """Return the object in one of a state's lists, such as `errors`, that a path leads into, and its own path."""
-    name, _, rest = path.partition("[")
-    entries = state.get(name)
-    for number, entry in enumerate(entries if isinstance(entries, list) else ()):
-        if isinstance(entry, dict) and rest.startswith(f"{number}]."):  # a key may have brackets
-            return f"{name}[{number}]", entry
-    return "", {}
+def _searched_texts(state: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield each text of a state, its path, and the entry of a list that it is in, whose short fields are one text."""
+    for name, value in state.items():
+        items = enumerate(value) if isinstance(value, list) and name not in NAMES else ()
+        entries = {f"{name}[{number}]": one for number, one in items if isinstance(one, dict)}
+        short = {place: _short_fields(entry) for place, entry in entries.items()}
+        for place, fields in short.items():
+            yield place, ", ".join([f"{key} {text}" for key, text in fields.items()]), entries[place]
+        for path, text in state_texts({name: value}):
+            place, _, key = path.partition(".")
+            if key not in short.get(place, ()):
+                yield path, text, entries.get(place, {})
+
+
+def _short_fields(entry: dict[str, Any]) -> dict[str, str]:
+    """Return the short fields of an entry, but for its times."""
+    fields = {name: text_of_value(value) for name, value in entry.items() if not is_time(name)}
+    return {name: text for name, text in fields.items() if 0 < len(text) <= LONGEST_FIELD}
 
 
 def _time_of(entry: dict[str, Any]) -> str | None:
     at = max([seconds_of(value) or 0.0 for name, value in entry.items() if is_time(name)], default=0.0)
     return utc_text(at) if at else None
-
-
-def _other_fields(entry: dict[str, Any], found: str) -> str:
-    """Return the short fields of an entry besides the one that was found, and its times."""
-    others = {name: text_of_value(value) for name, value in entry.items() if name != found and not is_time(name)}
-    words = [f"{name} {text}" for name, text in others.items() if 0 < len(text) <= LONGEST_FIELD]
-    return f" ({', '.join(words)})" if words else ""
 
 
 def _hits(

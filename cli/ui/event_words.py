@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 LONGEST_LINE = 200
-WITH_SESSIONS = " with the sessions that its state.json had"
+WITH_SESSIONS = " with the sessions of its state.json that the log lacked"
 
 
 def words_of(recorded: Recorded) -> str:

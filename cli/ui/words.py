@@ -46,7 +46,7 @@ def events_not_committed(count: int, run_id: str) -> str:
     """Return the sentence about events of this clone that the commit which finished a run does not have."""
     are, them = ("is", "it") if count == 1 else ("are", "them")
     where = f"{events_shown(count)} {are} not in the commit that finished the run"
-    return f"{where}: nothing has to be done (`faber-ledger seal {run_id}` would add {them})"
+    return f"{where}, and need not be (`faber-ledger seal {run_id}` would add {them})"
 
 
 def sessions_unknown(count: int) -> str:

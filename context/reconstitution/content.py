@@ -195,7 +195,8 @@ def _decisions(sources: Sources) -> Iterator[str]:
         question = state["feedback_request"]
         who = text_of_value(question.get("answered_by"))
         answered = f"{text_of_value(question.get('prompt'))} - {answer}{f' ({who})' if who else ''}"
-        timed.append(_answered(question, "the user's answer", answered))
+        since = {name: value for name, value in question.items() if not name.startswith("request")}
+        timed.append(_answered(since, "the user's answer", answered))
     timed += [(event.get("timestamp"), _event_block(event)) for event in events]
     yield from dict.fromkeys(_by_time(timed))  # the state may have one approval in two lists
 

@@ -171,7 +171,7 @@ def test_a_report_has_one_line_for_each_hit(project: Project) -> None:
     assert [line.split(maxsplit=3) for line in lines] == [
         ["newer:", "2", "hits"],
         ["2026-01-05T09:00:00Z", "note", events[0], "the gateway is up again"],
-        ["-", "state", "decisions[0]", "Redis would need a second gateway (what keep)"],
+        ["-", "state", "decisions[0]", "what keep, reason Redis would need a second gateway"],
         ["older:", "1", "hit"],
         ["2026-01-05T08:00:04Z", "failed", events[2], "HTTP 502: gateway is down"],
     ]
@@ -182,8 +182,8 @@ def test_an_entry_of_the_state_has_its_own_time(project: Project) -> None:
     project.change_state(**{"errors": [{"error": "no kettle"}, error, "kettle"], "errors[7": "kettle!"})
     lines = project.faber("search", "kettle").stdout.splitlines()
     assert [line.split(maxsplit=3) for line in lines[1:]] == [
-        ["-", "state", "errors[0]", "no kettle"],
-        ["2026-01-04T09:00:00Z", "state", "errors[1]", "the kettle boils"],
+        ["-", "state", "errors[0]", "error no kettle"],
+        ["2026-01-04T09:00:00Z", "state", "errors[1]", "error the kettle boils"],
         ["-", "state", "errors[2]", "kettle"],
         ["-", "state", "errors[7", "kettle!"],
     ]
@@ -196,5 +196,6 @@ def test_an_entry_of_the_state_is_one_hit_with_who_and_when(project: Project) ->
     project.change_state(approvals=[approval | {"comment": comment}, {**notes, "approved": True}])
     first, long, *others = project.said("search", "approved").splitlines()[1:]
     assert "Approved on condition that" in long
-    assert first.split(maxsplit=3) == [approval["at"], "state", "approvals[0]", "approved (phase release, by maria)"]
-    assert [line.split()[2] for line in others] == ["approvals[1].seen.status", "approvals[1]"]
+    assert first.split(maxsplit=3) == [approval["at"], "state", "approvals[0]", "phase release, status approved, by maria"]
+    assert [line.split()[2] for line in others] == ["approvals[1].seen.status", "approvals[1].why"]
+    assert "approvals[0]" in project.said("search", "status maria")  # words of two fields, and a field's name
