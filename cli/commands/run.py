@@ -109,7 +109,8 @@ def _lines_about_files(branches: dict[str, str | None], root: str) -> Iterable[s
         else:
             lines[f"~ {run_id} has no files in this work tree: {where_files_are(run, branch)}"] = None
     if (left := len(branches) - MOST_ASKED) > 0:
-        lines[f"~ of {left} more `faber-ledger status RUN` says where the files are"] = None
+        has = "has" if left == 1 else "have"
+        lines[f"~ {left} more {has} no files here: `faber-ledger status RUN` says where they are"] = None
     return lines
 
 

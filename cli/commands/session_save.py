@@ -102,7 +102,7 @@ def _run(root: str, named: str | None, active: ActiveRun) -> Run:
 
 
 def _session_to_end(recording: Recording, caller: Caller, reason: Reason) -> str | None:
-    """Return the caller's session: a client's own, else the one that lives here, else the open one.
+    """Return the caller's session: a client's own, else the one that lives here, else the one that is open here.
 
     Without one it is the client's that ended for a compaction which has not happened yet. A finished run records no
     start: there the compaction has happened if the client has sent anything since.
@@ -110,6 +110,9 @@ def _session_to_end(recording: Recording, caller: Caller, reason: Reason) -> str
     view = recording.view
     live = sessions.live_start(recording.run, view, caller["client"])
     current = sessions.session_of(live) or newest_open(view.blocks)
+    is_recorded = current is not None and view.log.start_of(current) is not None  # else an older tool's
+    if is_recorded and not sessions.is_open_here(view.log, view.blocks, current or "", recording.run.root):
+        current = None
     if current is not None or reason == "compaction" or caller["client"] is None:
         return current
     end = sessions.uncompacted_end(view.log, caller["client"], caller["writer"], caller["pid"])

@@ -117,7 +117,8 @@ def status(run: str | None, as_json: bool) -> None:
     if finished is not None:  # what is here is of the time before, and stays so
         state, found = finished, found._replace(missing=0, agrees=True)
     data = _data(meant, state, found) | {"in_git": None, "is_set_up": is_set_up}
-    lines = [*_status_lines(meant, state, found), *_not_in_file_lines(meant, state, found)]
+    elsewhere = "" if meant.is_kept else describe_other_branch(meant, state, found.branch)  # else another line says it
+    lines = [*_status_lines(meant, state, found, elsewhere), *_not_in_file_lines(meant, state, found)]
     survey = GitSurvey(root)
     missing = survey.find_missing(meant)
     if meant.is_kept and missing is None and state.get("status") not in FINISHED:
@@ -125,9 +126,8 @@ def status(run: str | None, as_json: bool) -> None:
     if missing is not None:
         data["in_git"] = in_git_data(survey, missing) if not meant.is_kept else None
         seal = "faber-ledger seal" if meant.run_id == active.run_id else f"faber-ledger seal {meant.run_id}"
-        is_away = not meant.is_kept and describe_other_branch(meant, state, found.branch)
         folder = os.path.relpath(meant.own_directory)
-        is_off = is_stopped or finished or is_away  # nothing is to be committed on a wrong branch
+        is_off = is_stopped or finished or elsewhere  # nothing is to be committed on a wrong branch
         line = None if is_off else in_git_line(survey, missing, seal, folder)
         lines += [f"In git: {line}"] if line is not None else []
     if carries_refs(root):
@@ -185,13 +185,13 @@ def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
         blocks = fold(log.stream())
         live = live_start(run, View(log, blocks))
         current = session_of(live) or newest_open(blocks)
-        # Of some that are open in the log git may have brought the ends before their events.
+        # Git may have brought the end of an open session in state.json before its events.
         ended = [name for name in open_sessions(blocks) if (entry_of(known, name) or {}).get("ended_at")]
         start, is_here = live or log.start_of(current or ""), is_open_here(log, blocks, current or "", run.root)
         current = None if live is None and current in ended else current
         branch = branch_name(state) or branch_by_log(run, state, log)
-        found = Found(summarize(log), blocks, current, start, is_here, branch, usage=Usage(log.usage()))
-        found = found._replace(notes=[note for note, _ in notes_of(log)])
+        notes, usage = [note for note, _ in notes_of(log)], Usage(log.usage())
+        found = Found(summarize(log), blocks, current, start, is_here, branch, notes=notes, usage=usage)
         missing = 0 if carries_refs(run.root) or run.is_kept else len(missing_in_file(log, run.ledger_path))
         if carries_refs(run.root):
             is_open = live is not None
@@ -258,15 +258,15 @@ def _read_state(run: Run) -> dict[str, Any]:
     return found.value
 
 
-def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str]:
+def _status_lines(run: Run, state: dict[str, Any], found: Found, elsewhere: str) -> Iterator[str]:
     blocks, log = found.blocks, found.log
     yield f"Run: {run.run_id}"
     yield from position_lines(state)
     if state.get("status") not in FINISHED:
         yield from say_what_stops(run, state, found.notes)
     yield from describe_other_runs(run, state)
-    if not run.is_kept and (other := describe_other_branch(run, state, found.branch)):  # else another line says it
-        yield f"Branch: {found.branch}{other}"
+    if elsewhere:
+        yield f"Branch: {found.branch}{elsewhere}"
     if session_history(blocks) or newest_open(blocks) is not None:
         yield f"Session: {_session_text(run, state, found)}"
     loads = [str(load.get("artifact_id")) for load in artifacts_in_context(blocks)]

@@ -78,7 +78,7 @@ def parse_duration(text: str) -> float:
     return float(int(found[1]) * SECONDS[found[2]])
 
 
-MINE_HELP = "Only runs with a session of this clone; from a server or remote, whose newest is yours."
+MINE_HELP = "Only runs with a session of this clone (--url, --remote: whose newest session is yours)."
 STALE_HELP = "Only open runs that were not heard of for AGE: 90m, 2h, 3d; without one 24h."
 OPTIONS = (
     click.option("--status", type=click.Choice(STATUSES), help="Only runs with this status."),

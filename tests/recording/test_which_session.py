@@ -86,6 +86,22 @@ def test_a_save_ends_the_session_that_lives_here_though_another_machine_gave_it_
     assert ("Session: none open" in project.said("status")) == is_alone
 
 
+@pytest.mark.parametrize("env", [IN_CLIENT, {}])
+def test_a_save_does_not_end_the_session_of_another_machine(
+    project: Project, tmp_path: Path, env: dict[str, str]
+) -> None:
+    project.commit("The run")
+    project.deliver(STARTUP, **me())
+    assert "✓ Session ended and saved" in project.faber("session-save", env=IN_CLIENT).stdout
+    project.commit("The first session")
+    clone = project.clone(tmp_path / "theirs", "desktop")
+    clone.deliver(STARTUP, client=OTHER)
+    clone.said("export", "-o", str(tmp_path / "events.jsonl"))
+    project.said("import", str(tmp_path / "events.jsonl"))
+    assert "⚠️  No current session to end\n" in project.faber("session-save", env=env).stdout
+    assert reasons(project) == ["manual", None]
+
+
 def test_a_session_that_was_given_up_here_is_neither_open_nor_ended_by_another(project: Project) -> None:
     """Whether its client lives is not known."""
     project.deliver(STARTUP, client=OTHER, env={"CLAUDE_PID": None})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,16 @@ def test_run_list_marks_the_runs_that_are_not_in_the_work_tree(project: Project)
     project.git("checkout", "-q", "feature")
     assert [row["in_work_tree"] for row in listed(project).values()] == [True, True]
     assert "~" not in project.said("run", "list")
+
+
+def test_git_is_not_asked_about_more_than_twenty_runs_without_files(project: Project) -> None:
+    kept = project.root / ".git/faber-ledger/runs"
+    for name in [f"copy-{number}" for number in range(20)]:
+        shutil.copytree(kept / OTHER, kept / name)
+        for file in (kept / name / "place", kept / name / "state.json"):
+            file.write_text(file.read_text().replace(OTHER, name))
+    more = "~ 2 more have no files here: `faber-ledger status RUN` says where they are"
+    assert project.said("run", "list").splitlines()[-1] == more
 
 
 def test_a_run_that_was_finished_on_its_branch_is_done_where_an_old_state_of_it_is(project: Project) -> None:
