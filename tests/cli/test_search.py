@@ -196,6 +196,11 @@ def test_an_entry_of_the_state_is_one_hit_with_who_and_when(project: Project) ->
     project.change_state(approvals=[approval | {"comment": comment}, {**notes, "approved": True}])
     first, long, *others = project.said("search", "approved").splitlines()[1:]
     assert "Approved on condition that" in long
-    assert first.split(maxsplit=3) == [approval["at"], "state", "approvals[0]", "phase release, status approved, by maria"]
+    assert first.split(maxsplit=3) == [
+        approval["at"],
+        "state",
+        "approvals[0]",
+        "phase release, status approved, by maria",
+    ]
     assert [line.split()[2] for line in others] == ["approvals[1].seen.status", "approvals[1].why"]
     assert "approvals[0]" in project.said("search", "status maria")  # words of two fields, and a field's name
