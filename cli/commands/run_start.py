@@ -285,12 +285,8 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
     try:
         wanted = find_restorable(root, text) or match_run(root, text)
     except RunNotFound as error:
-        at_remote = find_work_at_remote(root, text, warn) if url is None else None
-        if at_remote is None:
-            _add_where_else(error, root)
-            raise
-        resume_run(at_remote, yes, as_json)
-        return
+        _add_where_else(error, root)
+        raise
     command = f"/fractary-faber:workflow-run --resume {wanted.run_id} [faber-ledger run resume {wanted.run_id}]"
     warnings: list[str] = []
     at, is_new = now(), False

@@ -16,6 +16,7 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.carry import sender_of
 from faber_ledger.runs.git import project_key, work_tree_of
 from faber_ledger.runs.kept import runs_here
+from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.projecting import restore_copy
 from faber_ledger.runs.run import Run, is_run_id, path_form, private_folder_of
 from faber_ledger.runs.sent import Sent
@@ -95,7 +96,7 @@ def bring_run_from_refs(root: str, text: str, warn: Warn) -> str | None:
     except AmbiguousRun:
         raise
     except LedgerError as error:
-        is_here = any([path_form(run.run_id).startswith(path_form(text)) for run in runs_here(root)])
+        is_here = _is_here(root, text)
         what = f"{remote.name} could not be asked" if isinstance(error, GitFailed) else "nothing was fetched"
         if isinstance(error, GitFailed) and not is_here and not names_server():
             raise ServerUnavailable(f"{what}: {error.message}", hint=error.hint) from error
@@ -139,7 +140,8 @@ def bring_runs(remote: Remote, root: str, wanted: list[RemoteRun], warn: Warn) -
 def find_remote_run(remote: Remote, root: str, text: str) -> RemoteRun | None:
     """Return the run at the remote whose id or path form is `text`, else the only one whose id begins with it.
 
-    None if there is none. Raises GitFailed and AmbiguousRun.
+    Else that of the work item `text`, unless a run here is named so; None if there is none. Raises GitFailed and
+    AmbiguousRun.
     """
     runs = list_remote_runs(remote, root)
     exact = [one for one in runs if path_form(one.run_id) == path_form(text)]
@@ -149,4 +151,16 @@ def find_remote_run(remote: Remote, root: str, text: str) -> RemoteRun | None:
             f"{text!r:.80} is the beginning of {len(found)} runs at {remote.name}",
             hint="give more of the id: `faber-ledger run list --remote` shows them",
         )
+    if found or _is_here(root, text):
+        return found[0] if found else None
+    return choose_of_work(runs, text)
+
+
+def _is_here(root: str, text: str) -> bool:
+    return any([path_form(run.run_id).startswith(path_form(text)) for run in runs_here(root)])
+
+
+def choose_of_work(runs: list[RemoteRun], work_id: str) -> RemoteRun | None:
+    """Return the newest run at work of a work item, else its newest; None if it has none."""
+    found = sorted([one for one in runs if one.work_id == work_id], key=lambda one: one.status in FINISHED)
     return found[0] if found else None

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.carried import SENT, SETTINGS, CarriedClone, agree, path_with_script
+from support.carried import SENT, SETTINGS, CarriedClone, agree, count_git, path_with_script
 from support.clones import RUN
 from support.command import COMMAND
 from support.layouts import LAYOUTS
@@ -398,7 +398,8 @@ def test_a_run_that_is_only_at_the_remote_comes_by_name(one: CarriedClone) -> No
     assert ["already completed" in text and "it was fetched" in text for text in said] == [True, False]
     three = one.second("three")
     shutil.rmtree(three.root / ".fractary/runs")
-    assert "resumed: shop-2\n" in three.call(str(COMMAND), "run", "resume", "7").stdout  # as --work-id 7
+    assert count_git(three, "run", "resume", "7").count("ls-remote") == 1  # as --work-id 7
+    assert [path.name for path in (three.root / ".fractary/runs").iterdir()] == ["shop-2"]
     two.call(str(COMMAND), "note", "noted here", "--run-id", "shop-2")
     found = two.call(str(COMMAND), "search", "noted")
     assert ("hit" in found.stdout, found.stderr) == (True, "")
