@@ -18,9 +18,9 @@ from faber_ledger.cli.ui.which_run import (
     check_in_tree,
     complete_runs,
     hint_to_list,
-    is_work_item,
     match_run,
     named_run,
+    run_or_work_item,
     work_id_option,
 )
 from faber_ledger.cli.ui.words import place_lines
@@ -262,8 +262,8 @@ def _start_lines(started: Run, plan: RunPlan) -> list[str]:
 
 def _name_to_resume(root: str, text: str | None, work_id: str | None) -> str | None:
     """Return the run to resume, as `named_run` does; of a work item also one that only the remote has."""
-    if text is not None and work_id is None and is_work_item(root, text):
-        text, work_id = None, text
+    if text is not None and work_id is None:
+        text, work_id = run_or_work_item(root, text)
     try:
         named = named_run(root, text, work_id)
     except RunNotFound as error:

@@ -205,8 +205,8 @@ def named_run(root: str, text: str | None, work_id: str | None, *, is_quiet: boo
     An id that no run here has may be a work item's. Of several runs of a work item it is the newest at work, else the
     newest; the others are named, unless it `is_quiet`. Raises RunNotFound for a work item without a run.
     """
-    if text is not None and work_id is None and is_work_item(root, text):
-        text, work_id = None, text
+    if text is not None and work_id is None:
+        text, work_id = run_or_work_item(root, text)
     if work_id is None:
         return text
     if not work_id:
@@ -220,15 +220,14 @@ def named_run(root: str, text: str | None, work_id: str | None, *, is_quiet: boo
     return chosen
 
 
-def is_work_item(root: str, text: str) -> bool:
-    """Return whether no run here has a text as its name, or its beginning, and one has it as its work item."""
+def run_or_work_item(root: str, text: str) -> tuple[str | None, str | None]:
+    """Return the run that a text names, as it is if none here has that name; else the work item that a run here has."""
     try:
-        match_run(root, text)
+        return match_run(root, text).run_id, None
     except RunNotFound:
-        return any(runs_of_work(root, text))
+        return (None, text) if any(runs_of_work(root, text)) else (text, None)
     except LedgerError:
-        return False
-    return False
+        return text, None
 
 
 def runs_of_work_here(root: str, work_id: str) -> list[Run]:
