@@ -377,7 +377,7 @@ class Artifacts:
         head = f"\n{name_of(part)}: {defuse(one_line(part['source']))}, without what stands above"
         heads = [
             f"{head}{self._writes}\n",
-            f"{head} and what is over{self._writes}\n",
+            f"{head}, settled errors and what other phases did{self._writes}\n",
             f"{head}, its long parts shortened{self._writes}\n",
         ]
         longest = max(map(units, heads))

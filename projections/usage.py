@@ -48,25 +48,23 @@ class Usage:
 
     def __init__(self, events: Iterable[Recorded] = ()) -> None:
         self._rows: dict[Of, Used] = {}
-        self._lacking: dict[str, bool] = {}  # sessions that nothing was counted of, and whether they are open
+        self._open: set[str] = set()  # sessions
         for recorded in events:
             self.note(recorded)
 
     def note(self, recorded: Recorded) -> None:
         """Add an event; one of another type, without a payload or with an absurd number adds nothing.
 
-        Of a session it is noted whether its cost is still to come.
+        Of a session it is noted whether it is open.
         """
         event: dict[str, Any] = dict(recorded["event"])
         if event["type"] not in NOTED or not is_foldable(recorded):
             return
         session_id = event["session_id"]
         if event["type"] == "session_started":
-            self._lacking[session_id] = True
-        elif event["type"] == "session_ended" and event.get("reason") == "abandoned":
-            self._lacking[session_id] = False
-        elif event["type"] == "session_ended" or self._lacking.get(session_id) is False:
-            self._lacking.pop(session_id, None)
+            self._open.add(session_id)
+        elif event["type"] == "session_ended":
+            self._open.discard(session_id)
         if event["type"] != "usage_recorded" or recorded.get("redacted"):
             return
         values = [event[name] for name in USED]
@@ -88,9 +86,9 @@ class Usage:
         return _sum(self._rows.values())
 
     @property
-    def lacking(self) -> int:
-        """How many sessions are not counted yet, while one is open; those that broke off uncounted are among them."""
-        return len(self._lacking) if any(self._lacking.values()) else 0
+    def is_going_on(self) -> bool:
+        """Whether a session is open: what it cost is counted at its next compaction or its end."""
+        return bool(self._open)
 
     def by(self, name: str) -> dict[Any, Usage]:
         """Return the sums for each value of a field of `Of`, in the order in which they came."""

@@ -291,7 +291,7 @@ def _usage_words(root: str) -> str:
     """Return whether the tokens of responses are counted, and how to change that."""
     if counts_usage(project_settings(root, {})):
         return (
-            "tokens are counted from the client's transcript, and nothing that was said; `faber-ledger init --no-usage`"
-            " counts none"
+            "tokens are counted from the client's transcript, and what was said is not kept; `faber-ledger init"
+            " --no-usage` counts none"
         )
     return "no tokens are counted: by `usage` in the settings, of the user or the project"

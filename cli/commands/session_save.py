@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,7 +15,9 @@ from faber_ledger.cli.ui.which_run import choose_run, run_option, warn_if_kept
 from faber_ledger.cli.ui.words import duration
 from faber_ledger.ledger.clock import now, seconds_of
 from faber_ledger.ledger.errors import NotWritable, RunNotFound, StateInvalid, StateMissing
+from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.projections.fold import entry_of, newest_open, session_history
+from faber_ledger.projections.history import SessionFacts, summarize_sessions
 from faber_ledger.recording import sessions
 from faber_ledger.recording.call import checkout_after, checkout_at_end, read_environment
 from faber_ledger.recording.leaving import add_cost
@@ -26,11 +29,13 @@ from faber_ledger.runs.active import ActiveRun, active_run
 from faber_ledger.runs.carry import start_sending
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.layouts import find_run
+from faber_ledger.runs.log import read_log
 from faber_ledger.runs.progress import FINISHED, current_phase, phase_statuses
 from faber_ledger.runs.run import Run, find_root
 from faber_ledger.runs.seen import seen_client
 
 if TYPE_CHECKING:
+    from faber_ledger.projections.fold import Blocks
     from faber_ledger.recording.sessions import Caller, Reason
 
 
@@ -89,7 +94,15 @@ def session_save(run: str | None, reason: Reason, as_json: bool) -> None:
         return
     start_sending(root)
     entry = entry_of(recording.blocks, session_id) or {}
-    show({"saved": True, "run_id": meant.run_id, "session": entry}, _report(entry, recording.state), as_json=as_json)
+    lines = _report(entry, recording.state, _newly_completed(meant, recording.blocks, session_id))
+    show({"saved": True, "run_id": meant.run_id, "session": entry}, lines, as_json=as_json)
+
+
+def _newly_completed(run: Run, blocks: Blocks, session_id: str) -> list[str]:
+    """Return the phases that a session completed, and none before it (DECISIONS 15)."""
+    facts = SessionFacts(find_events(partial(read_log, run), EventQuery(types=("session_started",))))
+    found = {session["session_id"]: session["newly_completed"] for session in summarize_sessions(blocks, facts)}
+    return found.get(session_id, [])
 
 
 def _run(root: str, named: str | None, active: ActiveRun) -> Run:
@@ -141,7 +154,7 @@ def _show_nothing_to_end(run: Run, recording: Recording, is_written: bool, as_js
     show({"saved": False, "run_id": run.run_id, "session": last}, lines, as_json=as_json)
 
 
-def _report(entry: dict[str, Any], state: dict[str, Any]) -> Iterator[str]:
+def _report(entry: dict[str, Any], state: dict[str, Any], newly_completed: list[str]) -> Iterator[str]:
     started, ended = seconds_of(entry.get("started_at")), seconds_of(entry.get("ended_at"))
     current = current_phase(state)
     at_work = [name for name, status in phase_statuses(state).items() if status == "in_progress"]
@@ -151,5 +164,8 @@ def _report(entry: dict[str, Any], state: dict[str, Any]) -> Iterator[str]:
     yield f"  Session ID: {entry.get('session_id')}"
     yield f"  Reason: {entry.get('end_reason')}"
     yield f"  Duration: {duration(None if started is None or ended is None else ended - started)}"
-    yield f"  Phases completed: {', '.join([*entry.get('phases_completed', []), *running]) or 'none'}"
+    completed = entry.get("phases_completed") or []
+    yield f"  Phases completed: {', '.join([*completed, *running]) or 'none'}"
+    if newly_completed != completed:
+        yield f"  Of these in this session: {', '.join(newly_completed) or 'none'}"
     yield f"  Artifacts loaded: {len(loaded)}{' (' + ', '.join(loaded) + ')' if loaded else ''}"

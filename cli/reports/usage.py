@@ -66,9 +66,8 @@ def usage_line(usage: Usage, *, has_money: bool = True) -> str | None:
     phases = [f"{phase or NOT_SPLIT} {tokens_shown(one.used.tokens)}" for phase, one in named]
     money = _money(usage) if has_money else ""
     in_phases = f": {one_line(', '.join(phases), LONGEST_PHASES)}" if set(found) != {None} else ""
-    lacking = {0: "", 1: ", without the open session"}
-    without = lacking.get(usage.lacking, f", without {usage.lacking} sessions that are open or broke off")
-    return f"{_words_of(usage.used)}{without}{in_phases}{money}"
+    until = ", up to the last compaction or end of a session" if usage.is_going_on else ""
+    return f"{_words_of(usage.used)}{until}{in_phases}{money}"
 
 
 def _words_of(used: Used) -> str:

@@ -260,7 +260,10 @@ def test_finished_steps_are_counted_and_the_state_is_an_outline(project: Project
     project.change_state(phases=[frame, {"phase_name": "build", "status": "in_progress"}])
     text = packet(project)
     assert '"frame":{"status":"completed"}' in text
-    assert "state.json, without what stands above and what is over. Read the file before you " in text
+    assert (
+        "state.json, without what stands above, settled errors and what other phases did. Read the file before you "
+        in text
+    )
     assert project.of_type("artifact_loaded")[0]["given"] == "outline"
 
 
