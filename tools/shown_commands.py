@@ -26,7 +26,7 @@ MASKS = [
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"), "<time>"),
     (re.compile(r"\b\d{8}T\d{6}Z"), "<stamp>"),
     (re.compile(r"\b[0-9A-HJKMNP-TV-Z]{26}\b"), "<id>"),
-    (re.compile(r"(\d+  <time>  \w+ +)[a-z0-9]{6}  "), r"\1<six>  "),
+    (re.compile(r"((?:\d+  |^)<time>  \w+ +)[a-z0-9]{6}  ", re.MULTILINE), r"\1<six>  "),
     (re.compile(r"^[a-z0-9]{6}  ", re.MULTILINE), "<six>  "),
     (re.compile(r"\bopen {2,}"), "open  "),  # its column is as wide as the longest number of seconds
     (re.compile(r"^session +machine +.*$", re.MULTILINE), "<the table's head>"),

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from faber_ledger.cli.sync.arrival import bring_runs, choose_of_work, list_remote_runs, remote_of, required_remote
+from faber_ledger.cli.sync.arrival import bring_runs, list_of_work, list_remote_runs, remote_of, required_remote
 from faber_ledger.cli.sync.refs import digest_of_url, read_settings
 from faber_ledger.cli.ui.texts import START_ONE
 from faber_ledger.cli.ui.words import plural
@@ -201,8 +201,8 @@ def find_work_at_remote(root: str, work_id: str, warn: Callable[[str], None]) ->
     except GitFailed as error:
         warn(f"the remote could not be asked: {error.message}")
         return None
-    found = choose_of_work(listed, work_id)
-    return found.run_id if found is not None else None
+    found = list_of_work(listed, work_id)
+    return found[0].run_id if found else None
 
 
 def newest_of_work(root: str, named: str, work_id: str, warn: Callable[[str], None]) -> str:

@@ -151,16 +151,14 @@ def find_remote_run(remote: Remote, root: str, text: str) -> RemoteRun | None:
             f"{text!r:.80} is the beginning of {len(found)} runs at {remote.name}",
             hint="give more of the id: `faber-ledger run list --remote` shows them",
         )
-    if found or _is_here(root, text):
-        return found[0] if found else None
-    return choose_of_work(runs, text)
+    found = found or ([] if _is_here(root, text) else list_of_work(runs, text))
+    return found[0] if found else None
 
 
 def _is_here(root: str, text: str) -> bool:
     return any([path_form(run.run_id).startswith(path_form(text)) for run in runs_here(root)])
 
 
-def choose_of_work(runs: list[RemoteRun], work_id: str) -> RemoteRun | None:
-    """Return the newest run at work of a work item, else its newest; None if it has none."""
-    found = sorted([one for one in runs if one.work_id == work_id], key=lambda one: one.status in FINISHED)
-    return found[0] if found else None
+def list_of_work(runs: list[RemoteRun], work_id: str) -> list[RemoteRun]:
+    """Return the runs of a work item, those at work first; `runs` are the newest first."""
+    return sorted([one for one in runs if one.work_id == work_id], key=lambda one: one.status in FINISHED)
