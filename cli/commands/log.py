@@ -21,6 +21,8 @@ from faber_ledger.runs.seen import hostname
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
 
+OWN_END = "; its own end counts"
+
 
 @click.command()
 @run_argument
@@ -79,4 +81,13 @@ def log(
         for recorded in find():
             click.echo(json_text(recorded, indent=None))
     else:
-        show_long(lambda: map(line_of, find()))
+        ends = [*find_events(partial(read_log, chosen), EventQuery(types=("session_ended",)))]
+        own = {end["event"].get("session_id") for end in ends if dict(end["event"]).get("inferred") is False}
+        show_long(lambda: (f"{line_of(one)}{OWN_END if _is_replaced(one, own) else ''}" for one in find()))
+
+
+def _is_replaced(recorded: Recorded, own: set[object]) -> bool:
+    """Return whether an event is an inferred end of a session that has an end of its `own` (DECISIONS 10)."""
+    event = dict(recorded["event"])
+    is_inferred = event["type"] == "session_ended" and event.get("inferred") is True
+    return is_inferred and event.get("session_id") in own

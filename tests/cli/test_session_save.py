@@ -143,6 +143,15 @@ def test_one_phase_alone_is_shown_as_running(project: Project) -> None:
     assert "  Phases completed: frame, build (partial)\n" in save(project).stdout
 
 
+def test_the_phases_of_the_session_itself_are_told_from_the_runs(project: Project) -> None:
+    assert "Of these in this session" not in project.said("session-save")  # all of them
+    project.deliver("SessionStart.startup.print", client="second")
+    phases = {**project.state["phases"], "build": {"status": "completed"}}
+    project.change_state(phases=phases)
+    said = project.said("session-save")
+    assert "build\n  Of these in this session: build\n" in said
+
+
 def test_only_the_two_blocks_change_and_the_file_is_indented_by_two(project: Project) -> None:
     before, active, protocol = project.state, project.active_path.read_bytes(), project.git("status", "--porcelain")
     save(project)
