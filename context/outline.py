@@ -254,7 +254,7 @@ class _Outline:
         self.lines = lines
         self.total = total
         self.mark = mark
-        self.cost_of_cut = units(mark) + len(" lines - are left out: \n") + 2 * len(str(total))
+        self.cost_of_cut = units(mark) + len(" lines - are left out, with \n") + 2 * len(str(total))
         titled = [section for section in sections if section["level"] < BELOW_HEADINGS]
         titled = titled[len(titled) > 0 and titled[0]["end"] >= titled[-1]["end"] :]  # the title of all names no part
         top = min([section["level"] for section in titled], default=1)
@@ -360,7 +360,7 @@ class _Outline:
         headings = [(at, text) for at, text in self.headings if start <= at < end]
         named = [text for at, text in headings if at in listed]
         more = MORE if named and len(named) < len(headings) else ""
-        return f"{self.mark} {where} left out{': ' if named else ''}{'; '.join(named)}{more}\n"
+        return f"{self.mark} {where} left out{', with ' if named else ''}{'; '.join(named)}{more}\n"
 
 
 def _heading(section: Section) -> str:

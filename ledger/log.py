@@ -254,10 +254,11 @@ class Log:
     def first_branch(self, *, besides: str | None) -> str | None:
         """Return the first branch, besides one, on which the run or a session of it started; None if there is none."""
         starts = "SELECT seq, session_id FROM event INDEXED BY event_session WHERE type = 'session_started'"
-        starts = f"SELECT 1 AS seq, NULL AS session_id UNION ALL {starts} ORDER BY seq"  # the run's own, and sessions'
+        starts = f"SELECT 1 AS seq, NULL AS session_id UNION ALL {starts}"  # the run's own, and sessions'
         next_to = "after.seq = start.seq + 1 AND after.session_id IS start.session_id AND type = 'checkout_recorded'"
         rows = self.connection.execute(
             f"SELECT payload FROM ({starts}) start CROSS JOIN event after ON {next_to} WHERE typeof(payload) = 'text'"
+            " ORDER BY after.seq"
         )
         for (payload,) in rows:
             event = parse_payload(payload) or {}

@@ -125,8 +125,7 @@ def status(run: str | None, as_json: bool) -> None:
         lines.append(not_in_tree(meant, found.branch))
     if missing is not None:
         data["in_git"] = in_git_data(survey, missing) if not meant.is_kept else None
-        is_plain = meant.run_id == active.run_id and missing.newer in (None, *survey.pulled)  # not of a merged run
-        seal = "faber-ledger seal" if is_plain else f"faber-ledger seal {meant.run_id}"
+        seal = "faber-ledger seal" if meant.run_id == active.run_id else f"faber-ledger seal {meant.run_id}"
         folder = os.path.relpath(meant.own_directory)
         is_off = is_stopped or finished or elsewhere  # nothing is to be committed on a wrong branch
         line = None if is_off else in_git_line(survey, missing, seal, folder)
@@ -299,12 +298,12 @@ def _sent(run: Run, state: dict[str, Any], found: Found) -> tuple[dict[str, Any]
     """Return when a run, whose ledger travels in git refs, was sent last, and what is not, as data and as lines."""
     consent, sent = consent_of(run.root), Sent(run)
     remote, at = consent.remote if consent else None, utc_text(sent.at) if sent.at else None
-    due = found.unsent or ("" if found.unknown else "all events are sent")
+    due = found.unsent or ""
     if may_lack(run, state) and not found.unknown:
         how = "`faber-ledger sync` fetches and sends"
         due = f"{sent.remote} may have more, since git has fetched the run's branch: {how}"
-    parts = [f"last sent to {sent.remote} at {at}" if at else "", due]
-    line = "; ".join(filter(None, parts))
+    when = f"last sent to {sent.remote} at {at}" if at else ""
+    line = "; ".join(filter(None, [when, due])) if due or found.unknown else f"all events are at {sent.remote}"
     return {"remote": remote, "at": at, "unsent": found.unsent}, [f"Git ref: {line}"] if line else []
 
 

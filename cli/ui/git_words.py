@@ -23,7 +23,7 @@ def in_git_line(survey: GitSurvey, missing: Missing, seal: str, folder: str) -> 
     """Return what of a run is not committed, pushed or pulled, with the commands; None if all of it is.
 
     `seal` is the command that prepares the run, which has its own `folder`. While git rebases or bisects, nothing is to
-    be committed.
+    be committed, nor on the branch of a merged run: its log has all events.
     """
     remotes, tree = survey.remotes, work_tree_of(survey.root)
     is_unpushed = bool(remotes) and missing.is_unpushed
@@ -37,7 +37,7 @@ def in_git_line(survey: GitSurvey, missing: Missing, seal: str, folder: str) -> 
         said.append(f"{join_names(names)} not committed{why}")
         of_faber = [quote_word(os.path.join(folder, name)) for name in missing.of_faber]
         adding = [f"git add {' '.join(of_faber)}"] if of_faber else []
-        steps += [*adding, *([seal] if missing.uncommitted else []), "git commit"]
+        steps += [*adding, *([seal] if missing.uncommitted else []), "git commit"] if not is_merged else ["git stash"]
     elif is_unpushed and not is_merged:
         said.append("committed, not pushed")
     if missing.newer is not None:
