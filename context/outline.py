@@ -364,7 +364,7 @@ class _Outline:
 
 
 def _heading(section: Section) -> str:
-    return f"{section['start'] + 1}-{section['end']} {one_line(section['title'], MAX_TITLE)}"
+    return f"{section['start'] + 1}-{section['end']}: {one_line(section['title'], MAX_TITLE)}"
 
 
 def _join(spans: list[Span]) -> list[Span]:

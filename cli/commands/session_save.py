@@ -167,5 +167,5 @@ def _report(entry: dict[str, Any], state: dict[str, Any], newly_completed: list[
     completed = entry.get("phases_completed") or []
     yield f"  Phases completed: {', '.join([*completed, *running]) or 'none'}"
     if newly_completed != completed:
-        yield f"  Of these in this session: {', '.join(newly_completed) or 'none'}"
+        yield f"  Of these in this session: {', '.join([*newly_completed, *running]) or 'none'}"
     yield f"  Artifacts loaded: {len(loaded)}{' (' + ', '.join(loaded) + ')' if loaded else ''}"

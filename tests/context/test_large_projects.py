@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def test_an_outline_reads_as_far_as_it_may_and_says_how_far() -> None:
     text = "# Handbook\n\n" + "".join([f"## Chapter {number}\n\nWords of it.\n\n" for number in range(90)])
     whole, left_out = outline(text, 2_000, len(text))
-    assert "; 207-210 Chapter 51; 211-214 Chapter 52; " in whole
+    assert "; 207-210: Chapter 51; 211-214: Chapter 52; " in whole
     part, left_out_of_part = outline(text, 1_000, 1_050)
     assert "Chapter 40" not in part
     assert "-361 are left out, with " in part
