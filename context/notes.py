@@ -192,12 +192,9 @@ def list_notes(notes: list[Remembered], room: int) -> str:
 
 def quote_summary(summary: Remembered, room: int) -> str:
     """Return a conversation's summary, quoted; its middle is cut if it is too long."""
-    at = (
-        f"at {summary['at']}; what was done since: `git status`, `git log --since={summary['at']}`"
-        if "at" in summary
-        else ""
-    )
-    known = " ".join(filter(None, [origin_of(summary).strip(), at]))
+    at = summary.get("at", "")
+    since = f"at {at}; what was done since: `git status`, `git log --since={at}`" if at else ""
+    known = " ".join(filter(None, [origin_of(summary).strip(), since]))
     head = f"{SUMMARY_HEAD}{known}\n\n" if known else SUMMARY_HEAD
     quoted = quote_lines(defuse_tags(summary["text"].strip().replace("\t", " ")))
     text = cut_middle(quoted, room - units(head) - 1, f"\n{mark_of_cut(summary).strip()}\n> ")

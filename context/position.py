@@ -101,7 +101,7 @@ def render_position(
     """Return the position by a run's state, its workflow and its notes.
 
     `answers` are the notes among which an answer to a failure may be, newest first; the same if they are not given.
-    `branch` is the run's by its log, as `branch_by_log` returns it.
+    `branch` is the run's by its log, as `recorded_branch` returns it.
     `before` has sentences about the session before, and about other clones; `on_failure` is where the protocol says
     what to do when a step fails. `asked_at` is when a command asked for it, None for the packet of a start. No text of
     a repository makes lines.
@@ -271,7 +271,7 @@ def _lines_about_feedback(state: dict[str, Any], where: str) -> list[Line]:
     label = f"Question to the user ({', '.join(named)}): " if named else "Question to the user: "
     others = {name: one for name, one in asked.items() if name not in NO_PROMPTS and not progress.is_time(name)}
     prompts = [text for name in PROMPTS if (text := text_of_value(asked.get(name)))]
-    prompt = next(iter(prompts), texts_in(others or request)) or (
+    prompt = next(iter(prompts), texts_in(others if asked else request)) or (
         f"see {where}" if request else "none was written down"
     )
     mark = f"… (the rest: {REQUEST} in {where})"
@@ -425,7 +425,7 @@ def _line_about_place(run: Run, state: dict[str, Any], by_log: str | None) -> tu
     return Line("Branch: ", named, describe_other_branch(run, state, named)), True
 
 
-def branch_by_log(run: Run, state: dict[str, Any], log: Log) -> str | None:
+def recorded_branch(run: Run, state: dict[str, Any], log: Log) -> str | None:
     """Return a run's branch by this clone's notes, else by its log, if the state names none (DECISIONS 2)."""
     here = Here(run.root)
     if progress.branch_name(state) or (here.branch is None and not run.is_kept):

@@ -306,7 +306,7 @@ class Start(Hook):
 
     def _record_start(self, gathered: Reload, problems: list[str], arrival: Arrival) -> str | None:
         """Record the start with its loads, and return the packet; None if another hook has recorded it."""
-        from faber_ledger.context.position import branch_by_log  # no other hook loads it
+        from faber_ledger.context.position import recorded_branch  # no other hook loads it
 
         packet: str | None = None
         try:
@@ -316,7 +316,7 @@ class Start(Hook):
                 if carries_refs(self.run.root) or agreed_carry[self.run.root]:
                     self._look_at_sending(log)
                 if (checkout := arrival["checkout"]) is not None and checkout["branch"]:
-                    self._own_branch = branch_by_log(self.run, gathered.state, log)
+                    self._own_branch = recorded_branch(self.run, gathered.state, log)
                 packet, loads = self._pack(gathered, problems, arrival, log)
                 is_repeated = self._record(recording, arrival, loads).is_repeated
         except (Exception, OutOfTime) as error:  # noqa: BLE001 -- the agent gets its context all the same

@@ -209,9 +209,8 @@ class Log:
         return map(decode_row, self.connection.execute(question, (client,)))
 
     def usage(self) -> Iterator[Recorded]:
-        """Yield what responses cost, and the starts and ends of sessions, oldest first."""
-        kinds = "'session_started', 'session_ended', 'usage_recorded'"
-        return map(decode_row, self.connection.execute(f"{READ} WHERE type IN ({kinds}) ORDER BY seq, id"))
+        """Yield what responses cost, oldest first."""
+        return map(decode_row, self.connection.execute(f"{READ} WHERE type = 'usage_recorded' ORDER BY seq, id"))
 
     def last_start(self, *, before: Recorded | None, writer: str | None = None) -> Recorded | None:
         """Return the newest session start before an event (None: before now) by its time, of one clone or of any."""

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 MOST = 10**15  # more than anybody takes: nobody's sum grows beyond what JSON holds
 DAY = 10  # letters of a date
-NOTED = ("usage_recorded", "session_started", "session_ended")
 
 
 class Used(NamedTuple):
@@ -48,31 +47,20 @@ class Usage:
 
     def __init__(self, events: Iterable[Recorded] = ()) -> None:
         self._rows: dict[Of, Used] = {}
-        self._open: set[str] = set()  # sessions
         for recorded in events:
             self.note(recorded)
 
     def note(self, recorded: Recorded) -> None:
-        """Add an event; one of another type, without a payload or with an absurd number adds nothing.
-
-        Of a session it is noted whether it is open.
-        """
+        """Add an event; one of another type, without a payload or with an absurd number adds nothing."""
         event: dict[str, Any] = dict(recorded["event"])
-        if event["type"] not in NOTED or not is_foldable(recorded):
-            return
-        session_id = event["session_id"]
-        if event["type"] == "session_started":
-            self._open.add(session_id)
-        elif event["type"] == "session_ended":
-            self._open.discard(session_id)
-        if event["type"] != "usage_recorded" or recorded.get("redacted"):
+        if event["type"] != "usage_recorded" or recorded.get("redacted") or not is_foldable(recorded):
             return
         values = [event[name] for name in USED]
         if min(values) < 0 or max(values) > MOST:
             return
         phase = event.get("in_phase")
         day = recorded["at"][:DAY]
-        of = Of(session_id, phase or None, event["model"], day, recorded["writer"])
+        of = Of(event["session_id"], phase or None, event["model"], day, recorded["writer"])
         self._rows[of] = _sum([self._rows.get(of, Used()), Used(*values)])
 
     def add(self, other: Usage) -> None:
@@ -84,11 +72,6 @@ class Usage:
     def used(self) -> Used:
         """The sum of all."""
         return _sum(self._rows.values())
-
-    @property
-    def is_going_on(self) -> bool:
-        """Whether a session is open: what it cost is counted at its next compaction or its end."""
-        return bool(self._open)
 
     def by(self, name: str) -> dict[Any, Usage]:
         """Return the sums for each value of a field of `Of`, in the order in which they came."""

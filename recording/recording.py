@@ -156,7 +156,7 @@ class Recording:
             if why_not_published(self.run, None, self._open.note, self._log) is None:
                 publish(self.run, self._open, self.warn)
                 self._open.note.save()
-            return False  # there is no state to write into: the next projection shows the facts
+            return False  # there is no state to write into: the next projection writes the blocks
         try:
             known, self._known = self._known, None  # writing makes it outdated
             is_written = state_write.project_blocks(

@@ -47,17 +47,17 @@ class ActiveRun:
     """The run that is active in a work tree: its id, None if none is, and half a sentence that says why.
 
     `is_named`: the active file names it. `problem` is the line about an active file that names nothing usable, or
-    empty; `is_beside_named`: the file names another run at work.
+    empty; `is_another_named`: the file names another run at work.
     """
 
     def __init__(
-        self, run: Run | None, why: str, problem: str, *, is_named: bool = False, is_beside_named: bool = False
+        self, run: Run | None, why: str, problem: str, *, is_named: bool = False, is_another_named: bool = False
     ) -> None:
         self.run_id = run.run_id if run is not None else None
         self.why = why
         self.problem = problem
         self.is_named = is_named
-        self.is_beside_named = is_beside_named
+        self.is_another_named = is_another_named
         self._run = run
 
     @property
@@ -89,7 +89,7 @@ def active_run(root: str, *, by_author: bool = True, is_start: bool = False) -> 
         return ActiveRun(named, why, problem, is_named=True)
     if others:
         is_beside = named is not None and is_at_work
-        return ActiveRun(others[0], f"its branch {here.branch} is checked out", problem, is_beside_named=is_beside)
+        return ActiveRun(others[0], f"its branch {here.branch} is checked out", problem, is_another_named=is_beside)
     only = _only_run_of_user(root, here) if by_author else None
     if only is not None:
         return ActiveRun(only, "it is the only run at work here whose files you committed last", problem)
@@ -108,7 +108,7 @@ def _is_clients(root: str, run: Run) -> bool:
 
 def name_if_none_is(root: str, active: ActiveRun, run_id: str, warn: Callable[[str], None]) -> bool:
     """Name the active run in the active file, unless that names a run at work; return whether it was written."""
-    if active.is_named or active.is_beside_named or active.status in progress.FINISHED:
+    if active.is_named or active.is_another_named or active.status in progress.FINISHED:
         return False
     try:
         write_active_file(root, run_id)

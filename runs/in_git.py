@@ -18,6 +18,10 @@ from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.run import CONSOLIDATED, EVENTS, SUMMARIES, Run
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 SECONDS = 2.0  # for all that git is asked about a work tree
 REMOTE_BRANCHES = "refs/remotes/"
 HOW_TO_PULL = r"^(pull\.(rebase|ff)|branch\..*\.rebase)$"  # settings for a branch and its upstream that went apart
@@ -114,7 +118,7 @@ class GitSurvey:
         change = names.get(os.path.basename(run.ledger_path))
         if change is None and not is_in_head(run):
             return None
-        newer = self.find_newer(run) or self.find_finished(run, besides=(*self.pulled,))
+        newer = self.find_newer(run) or self.find_finished(run, besides=self.pulled)
         own = sorted({*map(os.path.basename, files)} & names.keys())
         others = [os.path.basename(path) for path in of_faber if any([f"/{path}" in f"/{one}" for one in changes])]
         return Missing(own, others, change == "??", self._is_unpushed(files), newer)
@@ -139,7 +143,7 @@ class GitSurvey:
         merged = self._default_branches() if self.is_gone else []
         return next((one for one in [*self.pulled, *merged] if is_newer_in(run, one.commit, self._deadline)), None)
 
-    def find_finished(self, run: Run, besides: tuple[Branch, ...] = ()) -> Branch | None:
+    def find_finished(self, run: Run, besides: Sequence[Branch] = ()) -> Branch | None:
         """Return the branch that has a run finished, by a later state than HEAD's, which has it at work or lacks it.
 
         So it is where the run was merged, and the upstream is not known to be gone. `besides` were asked before.

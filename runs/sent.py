@@ -66,7 +66,7 @@ class Sent(Note):
     it, `heads` are those of its log if ours has all of it, `events` counts its events that are ours, `updated_at`
     is its state's. `log` tells the log as it was when the remote had all of it. `noted_at` is when the log was read
     for that, `asked_at` when the remote was last asked, and `at` when this clone sent last, 0 if never; `problem`
-    is why the last attempt failed, and `hint` what to run then, if it is no sync. A run that `is_forgotten` at the
+    is why the last attempt failed, and `hint` what to run then, if that is not `sync`. A run that `is_forgotten` at the
     remote is sent by name alone. `must_purge` says that the ref's history has a payload that was redacted here.
     """
 

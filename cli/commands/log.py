@@ -21,7 +21,7 @@ from faber_ledger.runs.seen import hostname
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
 
-OWN_END = ", which does not hold: its own end came"
+OWN_END = ", replaced by its own end"
 
 
 @click.command()

@@ -115,7 +115,8 @@ class Replay:
         lines = list(session_table(self.sessions(), _tokens_of(self.usage)))
         lines = lines or ([] if has_events or not count else [NO_SESSION])
         if self.session is None:
-            sums = [f"tokens: {tokens}"] if (tokens := usage_line(self.usage)) else []
+            is_open = fold.newest_open(self.projector.blocks) is not None
+            sums = [f"tokens: {tokens}"] if (tokens := usage_line(self.usage, is_open=is_open)) else []
             with suppress(LedgerError):  # without a state only the log is known
                 found = fold.blocks_of(read_state(self.run).value)
                 sums += filter(None, [describe_unknown(self.run, self.projector.blocks, found)])
@@ -183,7 +184,8 @@ def state_at(run: Run, moment: Moment) -> tuple[dict[str, Any], Iterable[str]]:
     head = f"{time}: " if time is not None else ""
     if last is None:
         return data, [f"{head}before the first event: nothing had happened yet"]
-    lines = [f"{head}after {plural(count, 'event')}, the last of them:", line_of(last).lstrip().partition("  ")[2], ""]
+    unnumbered = line_of(last).lstrip().partition("  ")[2]  # two clones may give one number
+    lines = [f"{head}after {plural(count, 'event')}, the last of them:", unnumbered, ""]
     lines.append(f"phase:    {phase or 'unknown'}{f', step {step}' if step else ''}")
     sessions = [*session_table(summarize_sessions(projector.blocks, facts), _tokens_of(usage))]
     lines.append(f"session:  {session or 'none is open'}")

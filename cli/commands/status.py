@@ -36,7 +36,7 @@ from faber_ledger.context.branch import (
     where_files_are,
 )
 from faber_ledger.context.notes import notes_of
-from faber_ledger.context.position import branch_by_log, say_what_stops
+from faber_ledger.context.position import recorded_branch, say_what_stops
 from faber_ledger.ledger.clock import now, seconds_of, utc_text
 from faber_ledger.ledger.command_errors import NoActiveRun
 from faber_ledger.ledger.disk import FileRefused
@@ -189,7 +189,7 @@ def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
         ended = [name for name in open_sessions(blocks) if (entry_of(known, name) or {}).get("ended_at")]
         start, is_here = live or log.start_of(current or ""), is_open_here(log, blocks, current or "", run.root)
         current = None if live is None and current in ended else current
-        branch = branch_name(state) or branch_by_log(run, state, log)
+        branch = branch_name(state) or recorded_branch(run, state, log)
         notes, usage = [note for note, _ in notes_of(log)], Usage(log.usage())
         found = Found(summarize(log), blocks, current, start, is_here, branch, notes=notes, usage=usage)
         missing = 0 if carries_refs(run.root) or run.is_kept else len(missing_in_file(log, run.ledger_path))
@@ -272,7 +272,7 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found, elsewhere: str)
     loads = [str(load.get("artifact_id")) for load in artifacts_in_context(blocks)]
     if loads and newest_open(blocks) is not None:
         yield f"In context: {', '.join(loads)}"
-    if tokens := usage_line(found.usage):
+    if tokens := usage_line(found.usage, is_open=newest_open(blocks) is not None):
         yield f"Tokens: {tokens}"
     if log is None:
         by_ref = f"not here; `faber-ledger {command_to_fetch(run.root)}` fetches it, if it was sent"
@@ -303,7 +303,7 @@ def _sent(run: Run, state: dict[str, Any], found: Found) -> tuple[dict[str, Any]
         how = "`faber-ledger sync` fetches and sends"
         due = f"{sent.remote} may have more, since git has fetched the run's branch: {how}"
     when = f"last sent to {sent.remote} at {at}" if at else ""
-    line = "; ".join(filter(None, [when, due])) if due or found.unknown else f"all events are at {sent.remote}"
+    line = "; ".join(filter(None, [when, due])) if due or found.unknown else f"all events here are at {sent.remote}"
     return {"remote": remote, "at": at, "unsent": found.unsent}, [f"Git ref: {line}"] if line else []
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from faber_ledger.context import reload, selection
 from faber_ledger.context.artifact import build_surroundings
 from faber_ledger.context.elsewhere import Elsewhere
-from faber_ledger.context.position import branch_by_log
+from faber_ledger.context.position import recorded_branch
 from faber_ledger.context.reload import Reload
 from faber_ledger.ledger import clock
 from faber_ledger.ledger.errors import LedgerError, StateNotWritten
@@ -151,7 +151,7 @@ class Loading:
             budget=budget,
             has_summaries_in_git=Settings(self.run, os.environ).summaries,
             elsewhere=elsewhere,
-            branch=branch_by_log(self.run, self.state, log) if log is not None else None,
+            branch=recorded_branch(self.run, self.state, log) if log is not None else None,
         )
 
     def surroundings(self) -> Surroundings:

@@ -56,8 +56,11 @@ def _money(usage: Usage) -> str:
     return f"; no price for {one_line(', '.join(missing), LONGEST_MODELS)}" if len(missing) < len(models) else ""
 
 
-def usage_line(usage: Usage, *, has_money: bool = True) -> str | None:
-    """Return what a run cost as one line, with its phases; None for no response."""
+def usage_line(usage: Usage, *, is_open: bool = False, has_money: bool = True) -> str | None:
+    """Return what a run cost as one line, with its phases; None for no response.
+
+    While a session `is_open` what it costs is still to come.
+    """
     if not usage.used.turns:
         return None
     found = usage.by("phase")
@@ -66,7 +69,7 @@ def usage_line(usage: Usage, *, has_money: bool = True) -> str | None:
     phases = [f"{phase or NOT_SPLIT} {tokens_shown(one.used.tokens)}" for phase, one in named]
     money = _money(usage) if has_money else ""
     in_phases = f": {one_line(', '.join(phases), LONGEST_PHASES)}" if set(found) != {None} else ""
-    until = ", up to the last compaction or end of a session" if usage.is_going_on else ""
+    until = ", up to the last compaction or end of a session" if is_open else ""
     return f"{_words_of(usage.used)}{until}{in_phases}{money}"
 
 

@@ -37,7 +37,8 @@ def in_git_line(survey: GitSurvey, missing: Missing, seal: str, folder: str) -> 
         said.append(f"{join_names(names)} not committed{why}")
         of_faber = [quote_word(os.path.join(folder, name)) for name in missing.of_faber]
         adding = [f"git add {' '.join(of_faber)}"] if of_faber else []
-        steps += [*adding, *([seal] if missing.uncommitted else []), "git commit"] if not is_merged else ["git stash"]
+        committing = [*adding, *([seal] if missing.uncommitted else []), "git commit"]
+        steps += [f"git stash push -- {quote_word(folder)}"] if is_merged else committing
     elif is_unpushed and not is_merged:
         said.append("committed, not pushed")
     if missing.newer is not None:

@@ -221,7 +221,7 @@ def named_run(root: str, text: str | None, work_id: str | None, *, is_quiet: boo
 
 
 def run_or_work_item(root: str, text: str) -> tuple[str | None, str | None]:
-    """Return the run that a text names, as it is if none here has that name; else the work item that a run here has."""
+    """Return a text as a run's name, and None; or None, and the text as a work item, if only that is known here."""
     try:
         return match_run(root, text).run_id, None
     except RunNotFound:

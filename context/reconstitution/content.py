@@ -15,7 +15,7 @@ from faber_ledger.context.elsewhere import Elsewhere
 from faber_ledger.context.grants import ANSWERS
 from faber_ledger.context.notes import is_gone, note_of, summaries_of, words_of_note
 from faber_ledger.context.packet import describe_break, start_before
-from faber_ledger.context.position import branch_by_log
+from faber_ledger.context.position import recorded_branch
 from faber_ledger.context.reconstitution.faber_files import DECISION_TYPES, Compacted, LedgerFacts, words_of_event
 from faber_ledger.context.reconstitution.journal import list_in_line, text_or_na
 from faber_ledger.context.reconstitution.steps import FETCH
@@ -55,7 +55,7 @@ class Sources(TypedDict):
 class Known(LedgerFacts):
     """What a ledger has besides: all other sessions, oldest first, all notes and the newest summaries, newest first.
 
-    `before` has sentences about the session before, and about other clones; `branch_to_switch` is as `branch_by_log`.
+    `before` has sentences about the session before, and about other clones; `branch_to_switch` is as `recorded_branch`.
     """
 
     branch_to_switch: str | None
@@ -195,8 +195,8 @@ def _decisions(sources: Sources) -> Iterator[str]:
         question = state["feedback_request"]
         who = text_of_value(question.get("answered_by"))
         answered = f"{text_of_value(question.get('prompt'))} - {answer}{f' ({who})' if who else ''}"
-        since = {name: value for name, value in question.items() if not name.startswith("request")}
-        timed.append(_answered(since, "the user's answer", answered))
+        of_answer = {name: value for name, value in question.items() if not name.startswith("request")}
+        timed.append(_answered(of_answer, "the user's answer", answered))
     timed += [(event.get("timestamp"), _event_block(event)) for event in events]
     yield from dict.fromkeys(_by_time(timed))  # the state may have one approval in two lists
 
@@ -397,7 +397,7 @@ def read_known(
                 "ended": [session["session_id"] for session in sessions if session["ended_at"]],
                 "starts": _read_starts(run, blocks),
                 "branch": log.first_branch(besides=default_branch(run.root)),
-                "branch_to_switch": branch_by_log(run, state, log),
+                "branch_to_switch": recorded_branch(run, state, log),
                 "sessions": sessions,
                 "notes": _read_notes(run, log),
                 "summaries": [

@@ -126,8 +126,8 @@ def test_a_ref_that_the_remote_had_lost_is_said_once(one: CarriedClone) -> None:
 def test_the_background_process_asks_nobody(one: CarriedClone) -> None:
     asked = one.root.parent / "asked"
     for name in ("askpass", "ssh"):
-        told = f'echo {name} "$@" >> {asked}\nenv | grep -E "^(GIT_TERMINAL|SSH_ASK|GCM)" >> {asked}\nexit 1'
-        make_program(one.root.parent / name, told)
+        program = f'echo {name} "$@" >> {asked}\nenv | grep -E "^(GIT_TERMINAL|SSH_ASK|GCM)" >> {asked}\nexit 1'
+        make_program(one.root.parent / name, program)
     one.git("remote", "set-url", "origin", "ssh://host.invalid/project.git")
     askpass = str(one.root.parent / "askpass")
     one.record("second")

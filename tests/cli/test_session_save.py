@@ -143,7 +143,7 @@ def test_one_phase_alone_is_shown_as_running(project: Project) -> None:
     assert "  Phases completed: frame, build (partial)\n" in save(project).stdout
 
 
-def test_the_phases_of_the_session_itself_are_told_from_the_runs(project: Project) -> None:
+def test_a_save_names_the_phases_that_the_session_itself_completed(project: Project) -> None:
     assert "Of these in this session" not in project.said("session-save")  # all of them
     project.deliver("SessionStart.startup.print", client="second")
     phases = {**project.state["phases"], "build": {"status": "completed"}}

@@ -50,13 +50,14 @@ def test_tokens_are_shown_by_session_phase_and_run(project: Project) -> None:
     record(project, used(session, "frame", 10_000, 90_000, 500, 2, 30), used(session, None, 0, 0, 7, 1, 0))
     record(project, used(session, "build", 1_000_000, 9_000_000, 45_000, 40, 900, model="claude-haiku-4-5"))
     sums = "10.1M (9.1M cached, 45.5k out) in 43 responses"
-    line = f"{sums}, up to the last compaction or end of a session: frame 100.5k, build 10M, not split by phase 7"
+    in_phases = "frame 100.5k, build 10M, not split by phase 7"
+    line = f"{sums}, up to the last compaction or end of a session: {in_phases}"
     assert f"Tokens: {line}\n" in project.said("status")
     assert f"tokens: {line}\n" in project.said("replay")
     assert "10.1M" in project.said("replay").splitlines()[1]
     heads, row = project.said("run", "list").splitlines()
     assert (heads.split()[-1], row.split()[-1]) == ("tokens", "10.1M")
-    assert f"tokens: {line}" in project.said("timeline", "-o", "-")
+    assert f"tokens: {sums}: {in_phases}" in project.said("timeline", "-o", "-")
     usage = project.data("status")["usage"]
     assert usage["phases"]["frame"]["tokens"] == 100_500
     assert usage["models"]["claude-haiku-4-5"]["turns"] == 40

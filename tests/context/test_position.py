@@ -369,6 +369,7 @@ def test_a_pending_question_is_asked_before_the_run_goes_on(project: Project) ->
         ({"question": "Which cache?", "step": "implement", "requested_at": "2026-11-30T10:00:00Z"}, "Which cache?"),
         ({"asked": "Which cache?"}, "asked: Which cache?"),
         ("Which cache?", "Which cache?"),
+        ({"requested_at": "2026-11-30T10:00:00Z", "resume_point": "build:implement"}, f"see {STATE}"),
         ({"questions": [{"text": "Which cache?"}], "requested_at": "2026-11-30T10:00:00Z"}, f"see {STATE}"),
     ):
         assert f"\nQuestion to the user: {shown}\n" in position_in(project, feedback_request=asked)
