@@ -154,7 +154,12 @@ def describe_settings(settings: list[Setting]) -> str:
     """Return what happened to the settings as a line."""
     due = [one for one in settings if one.before != one.after]
     action = "unchanged" if not due else "changed" if any([one.after for one in due]) else "removed"
-    return f"{action:<9}  this clone's git config: {', '.join([one.key for one in due or settings])}"
+    named = dict.fromkeys([_short_name(one.key) for one in due or settings])
+    return f"{action:<9}  this clone's git config: {', '.join(named)}"
+
+
+def _short_name(key: str) -> str:
+    return "autoStash" if key in (*STASHES, MARK) else f"the {key.partition('.')[0]} driver"
 
 
 def make_settings(root: str, settings: list[Setting]) -> None:

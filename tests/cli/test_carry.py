@@ -400,7 +400,7 @@ def test_resume_finds_a_run_of_a_work_item_at_the_remote(desktop: Project) -> No
 def test_what_init_says_of_refs_is_true_of_refs(laptop: Project) -> None:
     ignore_states(laptop)
     done = laptop.faber("init", "--git-only", "--carry", "refs", env={"CI": None})
-    assert "removed    this clone's git config: merge.faber-ledger.name" in done.stdout
+    assert "removed    this clone's git config: the merge driver" in done.stdout
     assert "summaries of compactions are recorded and sent, secrets masked" in done.stdout
     assert "committed" not in done.stdout
     assert "; sending begins now, in the background, and each session's end is sent" in done.stderr
