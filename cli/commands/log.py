@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from faber_ledger.cli.ui.event_words import line_of
+from faber_ledger.cli.ui.event_words import INFERRED, line_of
 from faber_ledger.cli.ui.output import json_text, no_pager_option, say, show_long
 from faber_ledger.cli.ui.which_event import Time, find_session
 from faber_ledger.cli.ui.which_run import run_argument, run_with_ledger
@@ -21,7 +21,7 @@ from faber_ledger.runs.seen import hostname
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
 
-OWN_END = ", replaced by its own end"
+OWN_END = "; its own end came later)"
 
 
 @click.command()
@@ -83,7 +83,12 @@ def log(
     else:
         ends = [*find_events(partial(read_log, chosen), EventQuery(types=("session_ended",)))]
         own = {end["event"].get("session_id") for end in ends if dict(end["event"]).get("inferred") is False}
-        show_long(lambda: (f"{line_of(one)}{OWN_END if _is_replaced(one, own) else ''}" for one in find()))
+        show_long(lambda: (_line(one, is_replaced=_is_replaced(one, own)) for one in find()))
+
+
+def _line(recorded: Recorded, *, is_replaced: bool) -> str:
+    line = line_of(recorded)
+    return f"{line[:-1]}{OWN_END}" if is_replaced and line.endswith(INFERRED) else line
 
 
 def _is_replaced(recorded: Recorded, own: set[object]) -> bool:

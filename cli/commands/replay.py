@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 @no_pager_option
 @json_option
 def replay(run: str | None, events: bool, at: str | None, session: str | None, as_json: bool) -> None:
-    """Show the sessions of RUN (default: the active run): when and where each ran, what it completed and loaded.
+    """Show the sessions of RUN (default: the active run): when and where each ran, and what it completed.
 
     A moment is a seq (0: before the first event), an event's id or its beginning, or a time with its zone.
 

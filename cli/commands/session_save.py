@@ -165,7 +165,6 @@ def _report(entry: dict[str, Any], state: dict[str, Any], newly_completed: list[
     yield f"  Reason: {entry.get('end_reason')}"
     yield f"  Duration: {duration(None if started is None or ended is None else ended - started)}"
     completed = entry.get("phases_completed") or []
-    yield f"  Phases completed: {', '.join([*completed, *running]) or 'none'}"
-    if newly_completed != completed:
-        yield f"  Of these in this session: {', '.join([*newly_completed, *running]) or 'none'}"
+    own = f" (in this session: {', '.join(newly_completed)})" if newly_completed not in ([], completed) else ""
+    yield f"  Phases completed: {', '.join([*completed, *running]) or 'none'}{own}"
     yield f"  Artifacts loaded: {len(loaded)}{' (' + ', '.join(loaded) + ')' if loaded else ''}"

@@ -114,6 +114,7 @@ def _checkout(event: dict[str, Any]) -> str:
     return f"{event['branch'] or 'no branch'} checked out at the {when}{without}{work}"
 
 
+INFERRED = " (inferred)"  # its phase would be what this clone knew
 REASONS = {"repeated": "the same delivery arrived twice", "subagent": "it is about a subagent"}
 TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "run_started": lambda one: (
@@ -125,7 +126,7 @@ TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     ),
     "session_ended": lambda one: (
         f"session ended: {one['reason']}{_and(' (the client said: {})', one['client_reason'])}"
-        f"{_where(one)}{' (inferred)' if one['inferred'] else ''}"
+        f"{INFERRED if one['inferred'] else _where(one)}"
     ),
     "checkout_recorded": _checkout,
     "artifact_loaded": lambda one: (

@@ -115,7 +115,7 @@ def value_words(value: Any) -> str:
 
 
 CLIENT = "claude"  # the agent that is not named where all sessions are its
-TITLES = ("session", "machine", "agent", "started", "ran", "ended", "tokens", "newly completed", "loaded")
+TITLES = ("session", "machine", "agent", "started", "ran", "ended", "tokens", "newly completed")
 
 
 def session_data(session: SessionSummary) -> dict[str, Any]:
@@ -177,7 +177,6 @@ def _cells(session: SessionSummary, ends: Counter[str], tokens: Mapping[str, int
         str(session["end_reason"] or "unknown") if session["ended_at"] else "-",
         tokens_shown(tokens[session["session_id"]]) if session["session_id"] in tokens else "-",
         ", ".join(session["newly_completed"]) or "-",
-        ", ".join(session["artifacts_loaded"]) or "-",
     )
 
 

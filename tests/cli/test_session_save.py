@@ -144,12 +144,12 @@ def test_one_phase_alone_is_shown_as_running(project: Project) -> None:
 
 
 def test_a_save_names_the_phases_that_the_session_itself_completed(project: Project) -> None:
-    assert "Of these in this session" not in project.said("session-save")  # all of them
+    assert "in this session" not in project.said("session-save")  # all of them
     project.deliver("SessionStart.startup.print", client="second")
     phases = {**project.state["phases"], "build": {"status": "completed"}}
     project.change_state(phases=phases)
     said = project.said("session-save")
-    assert "build\n  Of these in this session: build\n" in said
+    assert "build (in this session: build)\n" in said
 
 
 def test_only_the_two_blocks_change_and_the_file_is_indented_by_two(project: Project) -> None:

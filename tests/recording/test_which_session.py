@@ -85,7 +85,7 @@ def test_a_save_ends_the_session_that_lives_here_though_another_machine_gave_it_
     assert reasons(project)[:2] == ["manual", "normal"]
     assert ("Session: none open" in project.said("status")) == is_alone
     (given_up,) = [line for line in project.said("log").splitlines() if ": abandoned" in line]
-    assert given_up.endswith(" (inferred), replaced by its own end")
+    assert given_up.endswith("session ended: abandoned (inferred; its own end came later)")
 
 
 @pytest.mark.parametrize("env", [IN_CLIENT, {}])
