@@ -69,8 +69,8 @@ def usage_line(usage: Usage, *, is_open: bool = False, has_money: bool = True) -
     phases = [f"{phase or NOT_SPLIT} {tokens_shown(one.used.tokens)}" for phase, one in named]
     money = _money(usage) if has_money else ""
     in_phases = f": {one_line(', '.join(phases), LONGEST_PHASES)}" if set(found) != {None} else ""
-    until = ", up to the last compaction or end of a session" if is_open else ""
-    return f"{_words_of(usage.used)}{until}{in_phases}{money}"
+    until = "; the open session's are counted at its end" if is_open else ""
+    return f"{_words_of(usage.used)}{in_phases}{money}{until}"
 
 
 def _words_of(used: Used) -> str:
