@@ -43,7 +43,7 @@ def in_git_line(survey: GitSurvey, missing: Missing, seal: str, folder: str) -> 
         said.append("committed, not pushed")
     if missing.newer is not None:
         said.append(f"{missing.newer.name} has a newer version")
-        steps.append(survey.pull_command(missing.newer))
+        steps += [] if is_merged and names else [survey.pull_command(missing.newer)]
     elif survey.upstream is not None and (names or is_unpushed) and survey.is_behind():
         said.append(f"{survey.upstream.name} has newer commits")
         steps.append(survey.pull_command(survey.upstream))
@@ -57,7 +57,8 @@ def in_git_line(survey: GitSurvey, missing: Missing, seal: str, folder: str) -> 
     if survey.branch is None:
         said.append("no branch is checked out")
         steps.insert(0, f"git switch -c {NEW_BRANCH}")  # an existing one is refused over a changed ledger
-    return f"{', '.join(said)}{f': `{commands}`' if (commands := ' && '.join(steps)) else ''}"
+    aside = f" sets {'them' if names[1:] else 'it'} aside" if is_merged and names else ""
+    return f"{', '.join(said)}{f': `{commands}`{aside}' if (commands := ' && '.join(steps)) else ''}"
 
 
 def command_to_fetch(root: str) -> str:

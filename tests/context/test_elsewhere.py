@@ -112,7 +112,7 @@ def test_a_run_that_was_finished_merged_and_deleted_elsewhere_is_not_gone_on_wit
     assert sentence_of(packet_of(laptop, "back")) == NEWER.format("git switch main && git pull").replace(", so", gone)
     status = laptop.faber("status").stdout
     assert "origin/main has a newer version, feature is gone at the remote, as after a merge: `" in status
-    assert f": `git stash push -- .fractary/runs/{RUN} && git switch main && git pull`\n" in status
+    assert f": `git stash push -- .fractary/runs/{RUN}` sets them aside\n" in status
 
 
 def test_a_run_that_was_finished_and_merged_elsewhere_is_named_before_the_branch_is_pruned(
