@@ -14,7 +14,8 @@ from faber_ledger.cli.ui.which_run import match_run
 from faber_ledger.cli.ui.words import sessions_unknown
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.text import one_line
-from faber_ledger.ledger.clock import utc_text
+from faber_ledger.ledger.clock import seconds_of, utc_text
+from faber_ledger.ledger.encoding import loads_object
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.queries import summarize
@@ -26,8 +27,9 @@ from faber_ledger.recording.sessions import View, live_start
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.copies import runs_in_other_work_trees
-from faber_ledger.runs.git import default_branch
+from faber_ledger.runs.git import REMOTES, default_branch
 from faber_ledger.runs.git_command import run_git, top_of
+from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.kept import runs_here
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.layouts import places_of as places_in_layouts
@@ -62,14 +64,59 @@ def list_runs(root: str, filters: Filters, read: Callable[[Run], RunFacts]) -> l
     `read` returns what `read_facts` does, and is called with every run. `in_work_tree` is false for a run that the work
     tree lacks.
     """
-    active, rows = active_run(root).run_id, []
-    for run in runs_here(root):
-        row = describe_facts(run, read(run), filters)
+    active, rows, runs = active_run(root).run_id, [], [(run, read(run)) for run in runs_here(root)]
+    merged = _finished_where_merged(root, {run.run_id: known.state for run, known in runs if run.is_kept})
+    for run, facts in runs:
+        known = facts
+        if (state := merged.get(run.run_id)) is not None:
+            shown = {"work_id": state.get("work_id"), "status": state.get("status"), "phase": current_phase(state)}
+            known = facts._replace(row={**facts.row, **shown, "problem": None}, state=state)
+        row = describe_facts(run, known, filters)
         if not filters.fit(row):
             continue
         about = {"run_id": run.run_id, "active": run.run_id == active, "in_work_tree": not run.is_kept}
         rows.append((row["last_event_at"] or utc_text(changed_at(run.state_path) or 0), run.run_id, {**about, **row}))
     return [row for _, _, row in sorted(rows, key=itemgetter(0, 1), reverse=True)]
+
+
+def _finished_where_merged(root: str, states: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the later states of the runs that are finished on the remotes' default branch, as last fetched.
+
+    Git is asked once for all; nothing is known where it does not answer.
+    """
+    branch = default_branch(root)
+    at_work = [run_id for run_id, state in states.items() if state.get("status") not in FINISHED]
+    if branch is None:
+        return {}
+    places = {
+        f"refs/remotes/{remote}/{branch}:./{one.shown(one.state_path)}": run_id
+        for run_id in at_work
+        for remote in REMOTES
+        for one in places_in_layouts(root, run_id)
+    }
+    found = {}
+    for run_id, there in zip(places.values(), _read_blobs(root, [*places]), strict=False):
+        is_later = _updated_at(there) >= _updated_at(states[run_id])
+        if there.get("status") in FINISHED and is_later:
+            found[run_id] = there
+    return found
+
+
+def _updated_at(state: dict[str, Any]) -> float:
+    return seconds_of(state.get("updated_at")) or 0.0
+
+
+def _read_blobs(root: str, names: list[str]) -> Iterator[dict[str, Any]]:
+    """Yield the JSON objects that git has by these names, an empty one for each that it has not."""
+    content = "".join([f"{name}\n" for name in names]).encode("utf-8", "surrogateescape")
+    printed = GitQuery(["cat-file", "--batch"], root, limit=LARGEST, content=content).answer_bytes() if names else None
+    left = printed or b""
+    while left:  # a line with name, kind and size, then the content and a newline; or that it is missing
+        line, _, left = left.partition(b"\n")
+        size = line.rpartition(b" ")[2]
+        is_there = size.isdigit()
+        yield loads_object(left[: int(size)]) if is_there else {}
+        left = left[int(size) + 1 :] if is_there else left
 
 
 class RunFacts(NamedTuple):
@@ -225,6 +272,7 @@ def count_events(path: str) -> int | None:
 
 
 MAX_LINE = 200
+LARGEST = 64 * 1024 * 1024  # bytes that git prints
 
 
 def state_facts(state: dict[str, Any]) -> dict[str, str | None]:

@@ -210,6 +210,21 @@ def test_a_kept_run_that_was_merged_elsewhere_is_pulled(laptop: Project, desktop
     assert "does not have the files" not in said
 
 
+def test_a_kept_run_that_was_finished_and_merged_elsewhere_is_listed_as_done(laptop: Project, desktop: Desk) -> None:
+    for work_id in ("1", "2"):
+        work_and_leave(desktop, work_id)
+    one, two = desktop.runs["1"], desktop.runs["2"]
+    assert re.search(rf"^~ {one} .* open$", desktop.said("run", "list"), re.MULTILINE)
+    laptop.git("merge", "--quiet", "feature/1")
+    Project(laptop.root, one).change_state(status="completed")
+    laptop.commit("finish 1")
+    desktop.git("fetch", "--quiet")
+    listed = desktop.said("run", "list")
+    assert re.search(rf"^  {one} .* done$", listed, re.MULTILINE)
+    assert re.search(rf"^\* {two} .* open$", listed, re.MULTILINE)
+    assert one not in desktop.said("run", "list", "--status", "in_progress")
+
+
 @pytest.fixture
 def older(laptop: Project, desktop: Desk) -> Desk:
     """A clone that has read the finished, merged run 1 on main, on a branch that is older than the merge."""
@@ -261,7 +276,7 @@ def test_the_default_branch_has_the_files_of_a_merged_run(older: Desk) -> None:
     older.git("switch", "--quiet", "feature/3")
     (older.root / ".git/faber-ledger/runs" / run / "state.json").unlink()
     there = "they are on `main` (`git switch main`)\n"
-    assert f"\n~ {run} has no files in this work tree: {there}" in older.said("run", "list")
+    assert re.search(rf"^  {run} +1 .* done$", older.said("run", "list"), re.MULTILINE)
     older.start_run("3")
     for command, code in (("status", 1), ("run resume", 10)):
         assert older.said(*command.split(), run, code=code).endswith(f"hint: {there}"), command
