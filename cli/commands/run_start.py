@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from faber_ledger.cli.reports.run_list import check_is_new, find_here, is_lacking, position_lines
+from faber_ledger.cli.reports.run_list import DEFAULT_WORKFLOW, check_is_new, find_here, is_lacking, position_lines
 from faber_ledger.cli.sync.agreement import describe_sending, find_work_at_remote, newest_of_work
 from faber_ledger.cli.sync.arrival import bring_run_from_refs
 from faber_ledger.cli.ui.git_words import hint_to_ask, ways_to_unfinished
@@ -52,7 +52,6 @@ from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import Run, find_root, name_part
 from faber_ledger.runs.settings import project_settings, read_user_config
 
-DEFAULT_WORKFLOW = "fractary-faber:default"
 CANCELLED = "Workflow start cancelled. Use separate worktrees for concurrent workflows."
 NOT_LOADED = "The session on it has begun, without its context: run `faber-ledger session-load` to load it."
 NO_HOOKS = "A client has not all hooks there: `faber-ledger doctor`, run there, says what to do."
@@ -318,7 +317,7 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
         update_registry(root, at=at, warn=say)
         lines = [f"✓ Workflow resumed: {resumed.run_id}"]
     stops = say_what_stops(resumed, state) if point is not None else []
-    lines += [f"  {line}" for line in [*position_lines(state), *stops, *_lines_about_branch(resumed, state)]]
+    lines += [f"  {line}" for line in [*position_lines(resumed, state), *stops, *_lines_about_branch(resumed, state)]]
     lines += [NOT_LOADED] if is_new else []
     data = {"run_id": resumed.run_id, "status": status, "resume_point": point, "warnings": warnings}
     show(data, lines, as_json=as_json)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from faber_ledger.cli.doctor.hooks import MERGES, read_hook_log
-from faber_ledger.cli.reports.run_list import position_lines
+from faber_ledger.cli.reports.run_list import count_at_work, position_lines
 from faber_ledger.cli.reports.usage import usage_data, usage_line
 from faber_ledger.cli.sync.agreement import hint_at_remote
 from faber_ledger.cli.sync.refs import METADATA, STATE
 from faber_ledger.cli.sync.versions import due_files
-from faber_ledger.cli.ui.git_words import command_to_fetch, in_git_data, in_git_line
+from faber_ledger.cli.ui.git_words import command_to_fetch, in_git_data, in_git_line, ways_to_unfinished
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import absorb_first, choose_run, quiet_run_argument
 from faber_ledger.cli.ui.words import (
@@ -36,7 +36,7 @@ from faber_ledger.context.branch import (
     where_files_are,
 )
 from faber_ledger.context.notes import notes_of
-from faber_ledger.context.position import recorded_branch, say_what_stops
+from faber_ledger.context.position import APPROVAL, REJECTED, UNCLEAR, recorded_branch, say_what_stops
 from faber_ledger.ledger.clock import now, seconds_of, utc_text
 from faber_ledger.ledger.command_errors import NoActiveRun
 from faber_ledger.ledger.disk import FileRefused
@@ -44,15 +44,7 @@ from faber_ledger.ledger.errors import StateMissing
 from faber_ledger.ledger.foreign import missing_in_file
 from faber_ledger.ledger.queries import Summary, summarize
 from faber_ledger.projections.difference import differing_blocks
-from faber_ledger.projections.fold import (
-    artifacts_in_context,
-    blocks_of,
-    entry_of,
-    fold,
-    newest_open,
-    open_sessions,
-    session_history,
-)
+from faber_ledger.projections.fold import blocks_of, entry_of, fold, newest_open, open_sessions, session_history
 from faber_ledger.projections.history import SessionFacts, agent_shown, summarize_sessions
 from faber_ledger.projections.usage import Usage
 from faber_ledger.recording.adoption import list_unknown
@@ -91,7 +83,7 @@ QUIET_SECONDS = 7200  # after which an open session is shown with when its clien
 @quiet_run_argument  # the report names the other runs of a work item
 @json_option
 def status(run: str | None, as_json: bool) -> None:
-    """Show where RUN stands (default: the active run): its phase, its session, its context and its ledger.
+    """Show where RUN stands (default: the active run): its phase, its session and its ledger.
 
     \b
     Example: faber-ledger status
@@ -118,7 +110,10 @@ def status(run: str | None, as_json: bool) -> None:
         state, found = finished, found._replace(missing=0, agrees=True)
     data = _data(meant, state, found) | {"in_git": None, "is_set_up": is_set_up}
     elsewhere = "" if meant.is_kept else describe_other_branch(meant, state, found.branch)  # else another line says it
-    lines = [*_status_lines(meant, state, found, elsewhere), *_not_in_file_lines(meant, state, found)]
+    is_unnamed = run is None and state.get("status") in FINISHED
+    is_at_remote = is_unnamed and is_of_another(meant)
+    at_work = _at_work(meant) if is_unnamed and not is_at_remote and not as_json else []
+    lines = [*_status_lines(meant, state, found, elsewhere, at_work), *_not_in_file_lines(meant, state, found)]
     survey = GitSurvey(root)
     missing = survey.find_missing(meant)
     if meant.is_kept and missing is None and state.get("status") not in FINISHED:
@@ -139,7 +134,7 @@ def status(run: str | None, as_json: bool) -> None:
     if not is_set_up and not (carries_refs(root) and consent_of(root) is None):  # to agree sets it up, too
         lines.append(f"This clone: git has no driver that merges the run's files: `{SET_UP}` sets it up")
     said = _hook_lines(meant, state, found) if meant.run_id == active.run_id else ()
-    if run is None and state.get("status") in FINISHED and is_of_another(meant):
+    if is_at_remote:
         lines.append(MAY_BE_AT_REMOTE.capitalize())
     show(data, [*lines, *_waiting_lines(meant), *said], as_json=as_json)
 
@@ -258,20 +253,31 @@ def _read_state(run: Run) -> dict[str, Any]:
     return found.value
 
 
-def _status_lines(run: Run, state: dict[str, Any], found: Found, elsewhere: str) -> Iterator[str]:
-    blocks, log = found.blocks, found.log
+def _without_order(line: str) -> str:
+    """Return a line of what stops the work without what its label, in brackets, tells the agent to do."""
+    label = next((label for label in (APPROVAL, UNCLEAR, REJECTED) if line.startswith(label)), "")
+    return f"{label.partition(' (')[0]}: {line.removeprefix(label)}" if label else line
+
+
+def _at_work(run: Run) -> list[str]:
+    """Return a line about the other runs that are at work, here or on branches as last fetched; nothing without any."""
+    count = count_at_work(run.root, besides=run.run_id) + len(ways_to_unfinished(run.root, None))
+    are = "is" if count == 1 else "are"
+    return [f"{plural(count, 'other run')} {are} at work: `faber-ledger run list`"] if count else []
+
+
+def _status_lines(run: Run, state: dict[str, Any], found: Found, elsewhere: str, at_work: list[str]) -> Iterator[str]:
+    """Yield where a run stands; of a finished one only what it cost, and what asks for something."""
+    blocks, log, is_over = found.blocks, found.log, state.get("status") in FINISHED
     yield f"Run: {run.run_id}"
-    yield from position_lines(state)
-    if state.get("status") not in FINISHED:
-        yield from say_what_stops(run, state, found.notes)
-    yield from describe_other_runs(run, state)
+    yield from position_lines(run, state)
+    if not is_over:
+        yield from map(_without_order, say_what_stops(run, state, found.notes))
+    yield from at_work or describe_other_runs(run, state)
     if elsewhere:
         yield f"Branch: {found.branch}{elsewhere}"
-    if session_history(blocks) or newest_open(blocks) is not None:
+    if found.current is not None or (session_history(blocks) and not is_over):
         yield f"Session: {_session_text(run, state, found)}"
-    loads = [str(load.get("artifact_id")) for load in artifacts_in_context(blocks)]
-    if loads and newest_open(blocks) is not None:
-        yield f"In context: {', '.join(loads)}"
     if tokens := usage_line(found.usage, is_open=newest_open(blocks) is not None):
         yield f"Tokens: {tokens}"
     if log is None:
@@ -279,7 +285,8 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found, elsewhere: str)
         yield f"Ledger: {by_ref if carries_refs(run.root) else 'none yet; the first event creates it'}"
         return
     last = f", the last at {log.last_at}" if log.events else ""
-    yield f"Ledger: {events_shown(log.events)}{last}"
+    if not is_over:
+        yield f"Ledger: {events_shown(log.events)}{last}"
     if found.unknown:
         yield sessions_unknown(found.unknown)
 
@@ -298,11 +305,9 @@ def _sent(run: Run, state: dict[str, Any], found: Found) -> tuple[dict[str, Any]
     """Return when a run, whose ledger travels in git refs, was sent last, and what is not, as data and as lines."""
     consent, sent = consent_of(run.root), Sent(run)
     remote, at = consent.remote if consent else None, utc_text(sent.at) if sent.at else None
-    due = found.unsent or ""
+    due, when = found.unsent or "", f"last sent to {sent.remote} at {at}" if at else ""
     if may_lack(run, state) and not found.unknown:
-        how = "`faber-ledger sync` fetches and sends"
-        due = f"{sent.remote} may have more, since git has fetched the run's branch: {how}"
-    when = f"last sent to {sent.remote} at {at}" if at else ""
+        due, when = f"{sent.remote} may have more, since the run's branch went on there: `faber-ledger sync`", ""
     line = "; ".join(filter(None, [when, due])) if due or found.unknown else f"all events here are at {sent.remote}"
     return {"remote": remote, "at": at, "unsent": found.unsent}, [f"Git ref: {line}"] if line else []
 

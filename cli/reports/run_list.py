@@ -12,6 +12,7 @@ from faber_ledger.cli.reports.usage import usage_data, weeks_data
 from faber_ledger.cli.ui.attention import Filters, Row, describe
 from faber_ledger.cli.ui.which_run import match_run
 from faber_ledger.cli.ui.words import sessions_unknown
+from faber_ledger.context.workflow import load_workflow, steps_in_order
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.text import one_line
 from faber_ledger.ledger.clock import seconds_of, utc_text
@@ -34,6 +35,7 @@ from faber_ledger.runs.kept import runs_here
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.layouts import places_of as places_in_layouts
 from faber_ledger.runs.log import has_log, lacks_ledger, read_log
+from faber_ledger.runs.of_work import with_states
 from faber_ledger.runs.progress import (
     FINISHED,
     branch_name,
@@ -49,7 +51,8 @@ from faber_ledger.runs.projecting import find_restorable, known_members
 from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.seen import changed_at, machine_of
-from faber_ledger.runs.state_file import is_state_ignored, read_state, state_copy_path
+from faber_ledger.runs.settings import read_user_config
+from faber_ledger.runs.state_file import is_state_ignored, read_state, state_copy_path, workflow_id_of
 from faber_ledger.runs.state_write import KnownState, finished_copy, refresh_copy_if_newer
 
 if TYPE_CHECKING:
@@ -100,6 +103,14 @@ def _finished_where_merged(root: str, states: dict[str, dict[str, Any]]) -> dict
         if there.get("status") in FINISHED and is_later:
             found[run_id] = there
     return found
+
+
+def count_at_work(root: str, *, besides: str) -> int:
+    """Return how many other runs of this clone are at work."""
+    found = [one for one in with_states(runs_here(root)) if one[0].run_id != besides]
+    states = {run.run_id: finished_copy(run, state) or state for run, state in found}
+    merged = _finished_where_merged(root, {run.run_id: state for run, state in found if run.is_kept})
+    return len([state for state in (states | merged).values() if state.get("status") not in FINISHED])
 
 
 def _updated_at(state: dict[str, Any]) -> float:
@@ -273,6 +284,7 @@ def count_events(path: str) -> int | None:
 
 MAX_LINE = 200
 LARGEST = 64 * 1024 * 1024  # bytes that git prints
+DEFAULT_WORKFLOW = "fractary-faber:default"
 
 
 def state_facts(state: dict[str, Any]) -> dict[str, str | None]:
@@ -289,14 +301,37 @@ def state_facts(state: dict[str, Any]) -> dict[str, str | None]:
     }
 
 
-def position_lines(state: dict[str, Any]) -> Iterator[str]:
-    """Yield what a state says of the run, a fact on each line."""
+def position_lines(run: Run, state: dict[str, Any]) -> Iterator[str]:
+    """Yield what a state says of the run, a fact on each line; nothing of the shipped default workflow.
+
+    Of a phase that is completed there is the next one instead of the step.
+    """
     point = resume_point(state)
     is_same = point and (point["phase"], point["step"]) == (current_phase(state), current_step(state))
     is_said = point is None or (is_same and point["mode"] in ("continue", "after_feedback")) or not place_of(point)
     resume = f"{place_of(point)} ({point['mode']})" if point and not is_said else None
     facts = {**state_facts(state), "resume point": resume}
+    if facts["workflow"] == DEFAULT_WORKFLOW:
+        del facts["workflow"]
+    if state.get("status") == "completed":
+        del facts["phases completed"]  # all
+    phase = current_phase(state)
+    if point and is_same and point["mode"] == "continue" and phase in phases_completed(state):
+        following = _phase_after(run, state, phase)
+        facts |= {"phase": f"{phase} is done{f', {following} is next' if following else ''}", "step": None}
     yield from (one_line(f"{name.capitalize()}: {value}", MAX_LINE) for name, value in facts.items() if value)
+
+
+def _phase_after(run: Run, state: dict[str, Any], phase: str | None) -> str | None:
+    """Return the phase of the workflow that comes after one and is not completed; None if it is not known."""
+    workflow_id = text_of_value(workflow_id_of(run, state))
+    try:
+        workflow = load_workflow(run.root, workflow_id, read_user_config()["plugin_roots"])
+    except LedgerError:
+        return None
+    names = [*dict.fromkeys([step["phase"] for step in steps_in_order(workflow["lineage"])])]
+    later = names[names.index(phase) + 1 :] if phase in names else []
+    return next((name for name in later if name not in phases_completed(state)), None)
 
 
 def is_lacking(root: str, text: str) -> bool:

@@ -163,7 +163,7 @@ def test_commits_that_a_pull_brought_ask_for_a_sync(one: CarriedClone) -> None:
     one.sync()
     two.git("commit", "-q", "--allow-empty", "-m", "code")
     two.git("push", "-q", "origin", "HEAD")
-    by_status = "; origin may have more, since git has fetched the run's branch: `faber-ledger sync` fetches and"
+    by_status = "\nGit ref: origin may have more, since the run's branch went on there: `faber-ledger sync`\n"
     by_packet = (
         "A pull brings no ledgers, and git has fetched newer commits of this run's branch: before you go on, run"
         " `faber-ledger sync`, then read its state.json again."

@@ -112,6 +112,33 @@ def test_resuming_a_run_that_waits_says_for_what(project: Project) -> None:
     assert "  Question to the user: 60 or 600?\n" in project.faber("run", "resume", run_id).stdout
 
 
+def test_status_says_for_what_a_run_waits_without_orders_to_the_agent(project: Project) -> None:
+    run_id = project.start_run("258")
+    Project(project.root, run_id).change_state(pending_approvals=[{"phase": "release", "reason": "it deploys"}])
+    assert "\nPending approval: release: it deploys\n" in project.said("status")
+    assert "(do not go on before it is given): release" in project.said("run", "resume", run_id)
+
+
+@pytest.mark.parametrize(
+    ("phase", "state", "shown"),
+    [
+        ("build", {}, "build is done, evaluate is next"),
+        ("release", {}, "release is done"),
+        ("build", {"workflow_id": "gone"}, "build is done"),
+        ("build", {"status": "failed"}, "build"),
+    ],
+)
+def test_status_names_the_phase_after_one_that_is_done(
+    project: Project, phase: str, state: dict[str, str], shown: str
+) -> None:
+    done = {"current_phase": phase, "current_step": "last", "phases": {phase: {"status": "completed"}}}
+    Project(project.root, project.start_run("258")).change_state(**done, **state)
+    said = project.said("status")
+    assert f"\nPhase: {shown}\n" in said
+    assert ("Step: last" in said) == (shown == "build")
+    assert ("Workflow: gone" in said) == ("Workflow" in said) == ("workflow_id" in state)
+
+
 def test_resume_without_a_run_names_the_active_one(project: Project) -> None:
     run_id = project.start_run("258")
     done = project.faber("run", "resume")
