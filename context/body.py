@@ -13,10 +13,12 @@ from faber_ledger.runs.progress import (
     current_phase,
     current_step,
     is_settled,
+    pending_approvals,
     phase_state,
     phase_states,
     phase_statuses,
     value_at,
+    words_of_approval,
 )
 from faber_ledger.runs.run import is_name
 
@@ -309,6 +311,7 @@ TIMES |= {"timestamp", "at", "duration_ms"}
 OF_POSITION = {"work_id", "target", "workflow_id", "status", "current_phase", "current_step", "current_step_id"}
 OF_POSITION |= {"branch", "additional_instructions", "continuation_note"}
 PLACES = {"phase", "step", "step_id", "id"}
+PLACES_SAID = ("branch", "branch_name", "spec_path")
 LONG = 16  # characters of a text that is left out if the position has it
 LEVELS = ((20, 1_000), (5, 300), (3, 200), (1, 60))  # items of a list and characters of a text, ever fewer
 DEPTH = 9  # of objects and lists
@@ -335,6 +338,11 @@ def compact_state(
         and name not in TIMES
         and not (name in OF_POSITION and _is_said(name, value, said))
     }
+    if [words_of_approval(one) in said for one in pending_approvals(state)] == [True]:
+        members.pop("pending_approvals", None)
+    if isinstance(retries := members.get("retries"), dict):
+        members["retries"] = {name: one for name, one in retries.items() if statuses.get(name) != "completed"}
+        members = {name: value for name, value in members.items() if value != {}}
     errors = members.pop("errors", None)
     left = [one for one in errors if not is_settled(state, one)] if isinstance(errors, list) else errors
     members |= {"errors": left} if left else {}
@@ -347,6 +355,8 @@ def compact_state(
         is_all &= sum([entry not in ({}, None) for entry in entries]) == len(shown)
         how = how if is_all else WITHOUT_PHASES
         members["phases"] = shown
+        if _are_as_usual(shown, phase):
+            del members["phases"]
     limits = [(1 << 60, 1 << 60), *LEVELS] if not is_long else LEVELS
     text = ""
     for at, (items, characters) in enumerate(limits):
@@ -363,6 +373,19 @@ def _is_said(name: str, value: object, said: AbstractSet[str]) -> bool:
     """
     text = str(value) if isinstance(value, int) else value.strip() if isinstance(value, str) else ""
     return (text.partition(":")[2] or text if name == "current_step_id" else text) in said
+
+
+def _are_as_usual(phases: dict[str, Any], current: str | None) -> bool:
+    """Return whether phases are completed before the current one and pending after it, and it has only its steps."""
+    names = [*phases]
+    at = names.index(current) if current in names else -1
+    usual = [
+        ("completed" if place < at else "pending", phases[name]) for place, name in enumerate(names) if place != at
+    ]
+    own = phases[names[at]] if at >= 0 else {}
+    return own.keys() - TIMES <= {"status", "completed_steps", "current_step"} and all(
+        [one == {"status": status} for status, one in usual]
+    )
 
 
 def _has_only_status(of_phase: dict[str, Any]) -> bool:
@@ -389,7 +412,7 @@ def _prune(value: Any, said: AbstractSet[str], items: int, characters: int, dept
     kept = list(value.items()) if len(value) <= items * MAX_MEMBERS else list(value.items())[-items * MAX_MEMBERS :]
     pruned = {}
     for name, member in kept:
-        if name in TIMES or _is_in_position(member, said):
+        if name in TIMES or _is_in_position(member, said) or (name in PLACES_SAID and member in said):
             continue
         count = len(member) if isinstance(member, list) else 0
         shown = _prune(member, said, items, characters, depth - 1)

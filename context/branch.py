@@ -24,16 +24,18 @@ MAY_BE_AT_REMOTE = "no run of this branch is here: `faber-ledger run list --remo
 NEVER = ("..", "//", "/.", "./", ".lock/")  # in a branch's name with a slash after it
 
 
-def describe_other_branch(run: Run, state: dict[str, Any], branch: object) -> str:
+def describe_other_branch(run: Run, state: dict[str, Any], branch: object, *, has_way: bool = False) -> str:
     """Return what is checked out here instead of a run's branch, and how to get to that, as it follows its name.
 
-    Empty if that is right or not known, and for a finished run, whose branch may be gone.
+    Empty if that is right or not known, and for a finished run, whose branch may be gone. If the reader `has_way` from
+    `not_in_tree`, only what git must finish first is said of it.
     """
     here, tree = branch_of(run.root), work_tree_of(run.root)
     if tree is None or not isinstance(branch, str) or branch == here or state.get("status") in FINISHED:
         return ""
     there = f"{quoted(here)} is checked out here" if here else "it is not checked out here"
-    return f", but {there}{_way_to(run.root, tree, branch, is_late=is_late(state))}"
+    needs_way = not has_way or stopped_command(tree)
+    return f", but {there}{_way_to(run.root, tree, branch, is_late=is_late(state)) if needs_way else ''}"
 
 
 def _way_to(root: str, tree: WorkTree, branch: str, *, is_late: bool) -> str:
@@ -91,8 +93,7 @@ def is_of_another(run: Run) -> bool:
 
 def not_in_tree(run: Run, branch: object) -> str:
     """Return the sentences that say where the files of a kept run are, and where it is recorded on."""
-    files = f"This work tree does not have the files of {run.run_id}: {where_files_are(run, branch)}."
-    return files if carries_refs(run.root) else f"{files} What is recorded until then stays in this clone."
+    return f"This work tree does not have the files of {run.run_id}: {where_files_are(run, branch)}."
 
 
 def where_files_are(run: Run, branch: object) -> str:

@@ -58,9 +58,10 @@ class Elsewhere:
         if ended is None or not is_uncommitted or not _is_newest(self._root, ended):
             return None
         named = _named_changes(dict(ended["event"]))
+        before = "The last session" if client is None else "The session before this conversation"
         return (
-            f"This conversation began after a session {place_of_session(start)}, in another clone, which ended with"
-            f" uncommitted changes{named}. They are not here: ask for them before you do that work again."
+            f"{before}, {place_of_session(start)} in another clone, ended with uncommitted changes{named}."
+            " They are not here: ask for them before you do that work again."
         )
 
 
@@ -108,17 +109,16 @@ def _describe_changes(run: Run) -> str | None:
     return f"{where}: {named}{more}: ask the user before you change or commit {them}."
 
 
-def _describe_newer_ref(run: Run, state: dict[str, Any]) -> tuple[str | None, bool]:
+def describe_newer_ref(run: Run, state: dict[str, Any]) -> tuple[str | None, bool]:
     """Return as `_describe_newer` does what a run's ref has that git tracks in an older version, or may have."""
     from faber_ledger.runs.sent import Sent, may_lack  # only where ledgers travel in git refs
 
     sent = Sent(run)
-    remote = one_line(sent.remote, MAX_NAME)
     is_newer = (seconds_of(sent.updated_at) or 0.0) > (seconds_of(state.get("updated_at")) or 0.0)
     if is_newer and not run.is_kept and is_tracked(run.state_path) is not False:
-        what = f"{remote} has a newer state of it than the one here, which git tracks"
-        how = f"before you go on, run `{command_to_pull(run.root)}`, or ask for the push that brings it"
-        return f"This run went on elsewhere: {what}: {how}.", True
+        how = f"before you go on, run `{command_to_pull(run.root)}`"
+        what = f"{how}; if that brings nothing, its state.json was not committed there: ask for it"
+        return f"This run went on elsewhere after the commit that is here: {what}.", True
     if may_lack(run, state):
         how = "before you go on, run `faber-ledger sync`, then read its state.json again."
         return f"A pull brings no ledgers, and git has fetched newer commits of this run's branch: {how}", False
@@ -133,7 +133,7 @@ def _describe_newer(run: Run, state: dict[str, Any]) -> tuple[str | None, bool]:
     tree = work_tree_of(run.root)
     if tree is not None and (stopped := stopped_command(tree)) is not None:
         return f"A {stopped} has stopped here: end it before you go on.", False
-    by_ref = _describe_newer_ref(run, state) if carries_refs(run.root) else (None, False)
+    by_ref = describe_newer_ref(run, state) if carries_refs(run.root) else (None, False)
     if by_ref[0] is not None:
         return by_ref
     survey = GitSurvey(run.root, SECONDS)

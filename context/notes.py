@@ -193,7 +193,7 @@ def list_notes(notes: list[Remembered], room: int) -> str:
 def quote_summary(summary: Remembered, room: int) -> str:
     """Return a conversation's summary, quoted; its middle is cut if it is too long."""
     at = summary.get("at", "")
-    since = f"at {at}; what was done since: `git status`, `git log --since={at}`" if at else ""
+    since = f"at {at}; for what was done since: `git status`, `git log --since={at}`" if at else ""
     known = " ".join(filter(None, [origin_of(summary).strip(), since]))
     head = f"{SUMMARY_HEAD}{known}\n\n" if known else SUMMARY_HEAD
     quoted = quote_lines(defuse_tags(summary["text"].strip().replace("\t", " ")))
@@ -209,7 +209,7 @@ def mark_of_cut(text: Remembered) -> str:
 
 
 def origin_of(text: Remembered) -> str:
-    """Return in parentheses where a run stood when a text was recorded, and the machine if that was in another clone.
+    """Return in parentheses when a note was recorded, where the run stood, and the machine if that was another clone's.
 
     It is empty if nothing is known of that.
     """
@@ -217,7 +217,8 @@ def origin_of(text: Remembered) -> str:
     kind = text.get("kind")
     if kind in ("summary", "decision"):
         place = f"{kind} at {place}" if place else kind
-    known = [one_line(place, MAX_WHERE), f"from {one_line(text['where'], MAX_WHERE)}" if "where" in text else ""]
+    at = f"{text['at'][:16]}Z" if kind is not None and "at" in text else ""  # a summary says it itself
+    known = [at, one_line(place, MAX_WHERE), f"from {one_line(text['where'], MAX_WHERE)}" if "where" in text else ""]
     return f"({defuse(', '.join(filter(None, known)))}) " if any(known) else ""
 
 

@@ -27,7 +27,7 @@ from faber_ledger.context.body import (
 from faber_ledger.files.text import clip, defuse, one_line, plain, share_room, shares, units
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.runs.clone import writer_of
-from faber_ledger.runs.run import CONSOLIDATED, EVENTS, SUMMARIES, is_name
+from faber_ledger.runs.run import CONSOLIDATED, EVENTS, SUMMARIES
 from faber_ledger.runs.seen import client_here, is_alive, machine_of
 
 TYPE_CHECKING = False
@@ -63,7 +63,6 @@ LIST_HEAD = "\nNot in this text:\n"
 WRITES = ". Read the file before you write it"
 READING_HEAD = "\nRead these now: "
 ALL_LISTED = "`faber-ledger session-load --dry-run` lists them"
-FETCH = "/fractary-work:issue-fetch"
 
 
 def pack(
@@ -131,7 +130,7 @@ def _share(sections: dict[str, Section], room: int) -> dict[str, int]:
     return dict(zip(sections, share_room([section[:3] for section in sections.values()], room), strict=True))
 
 
-def list_more(run: Run, state: dict[str, Any], parts: list[Part], budget: int) -> list[str]:
+def list_more(run: Run, parts: list[Part], budget: int) -> list[str]:
     """Return what else there is of a run, the most useful first, each with the command or folder that has it.
 
     `parts` are what the packet has, in at most `budget` units.
@@ -143,10 +142,6 @@ def list_more(run: Run, state: dict[str, Any], parts: list[Part], budget: int) -
         path = os.path.join(run.own_directory, name)
         if os.path.exists(path):
             more.append(f"{one_line(run.shown(path), MAX_PATH)} ({what})")
-    work_id = state.get("work_id")
-    is_asked = any([FETCH in (part.get("deferred") or "") for part in parts])
-    if isinstance(work_id, str) and is_name(work_id) and not is_asked:
-        more.append(f"`{FETCH} {work_id}` (issue and comments)")
     return more
 
 
@@ -311,7 +306,7 @@ class Artifacts:
     def _choose(self, shown: list[Part], left: int) -> int:
         """Choose among artifacts, and return what is left if each has all that it wants."""
         self._bodies = []
-        free = left  # what the wishes of those that are needed leave for others
+        free = left - self.reading[1]  # what is needed, and to name what of it is cut, leaves so much for others
         for_others = MAX_OTHERS if self._is_by_need else left
         looks = shares([len(part["content"]) for part in shown], MAX_OUTLINED)
         for part, look in sorted(zip(shown, looks, strict=True), key=lambda one: self._focus.rank(one[0])):
@@ -374,16 +369,17 @@ class Artifacts:
 
     def _state_text(self, part: Part, room: int) -> tuple[str, bool, int]:
         """Return the text of the run's state in so much room, whether it is whole, and the room that it needs."""
-        head = f"\n{name_of(part)}: {defuse(one_line(part['source']))}, without what stands above"
-        heads = [
-            f"{head}{self._writes}\n",
-            f"{head}, settled errors and what other phases did{self._writes}\n",
-            f"{head}, its long parts shortened{self._writes}\n",
-        ]
+        head = f"\n{name_of(part)}: {defuse(one_line(part['source']))}"
+        heads = [f"{head}{how}{self._writes}\n" for how in ("", ", in part", ", in part")]
         longest = max(map(units, heads))
         is_long = len(part["content"]) > LONG_STATE
-        text, how = compact_state(self._state, room - longest, self._position["said"], is_long=is_long)
-        return (f"{heads[how]}{text}", how == 0, longest + units(text)) if text else ("", False, 0)
+        said = self._position["said"] | {part["source"] for part in self._parts}
+        text, how = compact_state(self._state, room - longest, said, is_long=is_long)
+        if text == "{}\n":  # the position has all of it
+            text, heads[how] = "", heads[0]
+        elif not text:
+            return "", False, 0
+        return f"{heads[how]}{text}", how == 0, longest + units(text)
 
     def _reading_section(self, room: int) -> Section:
         """Return the sentence that names what to read before going on."""

@@ -42,11 +42,9 @@ MIN_INSTRUCTIONS = 700
 MOST_SINCE, MAX_SINCE = 2, 80  # notes that are named, and units of each
 MAX_VALUE, MAX_PLACE, MAX_KIND, MAX_NAMED = 200, 160, 40, 12
 FACT, ORDER, MORE = range(3)  # ranks
-WHAT_THIS_IS = "faber-ledger gives you this at each start of a session."
+WHAT_THIS_IS = "faber-ledger gives you this at each start of a session.\n\n"
 BELOW = "… (the rest: below)"
 MIDDLE = ") … "
-WHAT_WAS_ASKED = "This is how the run stands now."
-WHAT_IS_OVER = "What faber-ledger has of this run, which is over."
 REQUEST = "feedback_request"
 PROMPTS = ("prompt", "question", "message")  # members of it
 NO_PROMPTS = ("request_id", "type", "resume_point", *progress.ANSWERS)
@@ -54,6 +52,7 @@ APPROVAL = "Pending approval (do not go on before it is given): "
 UNCLEAR = "Approval that names no phase (ask the user whether it is given, and for which): "
 REJECTED = "Approval rejected (do not go on: ask the user): "
 NEEDS_APPROVAL = "begins only after somebody has approved it, and "
+GATE = ", which needs approval before it begins"
 NOT_ON_RECORD = (
     "no approval is on record here: ask the user before you go on, also if a summary says that it was given."
 )
@@ -97,14 +96,15 @@ def render_position(
     branch: str | None = None,
     on_failure: str = "",
     asked_at: float | None = None,
+    is_brief: bool = False,
 ) -> Position:
     """Return the position by a run's state, its workflow and its notes.
 
     `answers` are the notes among which an answer to a failure may be, newest first; the same if they are not given.
     `branch` is the run's by its log, as `recorded_branch` returns it.
     `before` has sentences about the session before, and about other clones; `on_failure` is where the protocol says
-    what to do when a step fails. `asked_at` is when a command asked for it, None for the packet of a start. No text of
-    a repository makes lines.
+    what to do when a step fails. `asked_at` is when a command asked for it, None for the packet of a start. One that
+    `is_brief` does not say what to do next, since the work is not here. No text of a repository makes lines.
     """
     steps = steps_in_order(workflow["lineage"]) if workflow else []
     point = progress.resume_point(state)
@@ -126,22 +126,31 @@ def render_position(
     ]
     request = state.get("feedback_request")
     named = {text_of_value(request.get("request_id"))} if stops and isinstance(request, dict) else set()
+    if is_brief:
+        lines = [Line("", sentence, most=MAX_QUESTION, least=MAX_QUESTION) for sentence in before or []]
     head, wish = _head(run, state, asked_at), ""
     left = MAX_UNITS - units(head)
+    notes = [] if is_brief else notes
     if notes:
         from faber_ledger.context.notes import render_notes  # where there are any
 
         wish = render_notes(notes, MAX_NOTES)[0]
     text, said = _fit([line for line in lines if line.text], left, wish)
     noted, others = render_notes(notes, min(MAX_NOTES, left - units(text))) if notes else ("", [])
-    return {"text": head + text + noted, "other_notes": others, "said": said | named, "asks_for": asks_for}
+    return {
+        "text": head + text + noted,
+        "other_notes": others,
+        "said": said | named | {progress.DEFAULT_WORKFLOW},
+        "asks_for": asks_for,
+    }
 
 
 def _head(run: Run, state: dict[str, Any], asked_at: float | None) -> str:
     """Return the heading, and what this text is."""
-    name, what = one_line(run.run_id, MAX_VALUE), WHAT_THIS_IS if asked_at is None else WHAT_WAS_ASKED
-    what = WHAT_IS_OVER if state.get("status") in progress.FINISHED else what
-    return f"# {f'FABER run {name}' if asked_at is None else f'Run {name}, as of {utc_text(asked_at)}'}\n\n{what}\n\n"
+    name, is_over = one_line(run.run_id, MAX_VALUE), state.get("status") in progress.FINISHED
+    if asked_at is not None:
+        return f"# Run {name}, as of {utc_text(asked_at)}\n\n"
+    return f"# FABER run {name}\n\n{'' if is_over else WHAT_THIS_IS}"
 
 
 def _fit(lines: list[Line], room: int, notes: str) -> tuple[str, set[str]]:
@@ -191,6 +200,7 @@ def _lines_about_run(
         rule = f"first read what the protocol says of failures: {on_failure}" if on_failure else "ask the user first"
         meant = f"{failures} times{of_phase}; {rule}"
     instructions = texts_in(state.get("additional_instructions"))
+    workflow_id = text_of_value(state.get("workflow_id"))
     return [
         Line("Work item: ", text_of_value(state.get("work_id"))),
         Line("Target: ", progress.target_of(state)),
@@ -202,7 +212,7 @@ def _lines_about_run(
             most=MAX_INSTRUCTIONS,
             mark=where,
         ),
-        Line("Workflow: ", text_of_value(state.get("workflow_id"))),
+        Line("Workflow: ", "" if workflow_id == progress.DEFAULT_WORKFLOW else workflow_id),
         Line("Status: ", status, f" ({meant})" if meant else ""),
     ]
 
@@ -259,7 +269,7 @@ def say_what_stops(run: Run, state: dict[str, Any], notes: Sequence[Mapping[str,
     """Return what must be settled before work goes on, by state and notes, and the last error of a step that failed."""
     point = progress.resume_point(state)
     lines = _lines_that_stop(run, state, point, [], None, notes)
-    if point and (point["mode"] == "retry" or lines):
+    if point and (point["mode"] == "retry" or count_errors(state, place_of(point)) >= progress.MOST_FAILURES):
         lines += _lines_about_trouble(run, state)[1:2]
     return [f"{line.label}{one_line(line.text, line.most)}{line.after}" for line in lines if line.text]
 
@@ -313,7 +323,13 @@ def _lines_about_step(
         return [], ""
     phase, step = progress.current_phase(state), progress.current_step(state)
     at = (point["phase"], point["step"]) if point else (phase, step)
-    lines = [Line("Phase: ", phase or ""), Line("Step: ", step or "")]
+    done = [name for name in progress.phases_completed(state) if name != phase]
+    others = one_line(", ".join(done), MAX_PLACE)
+    are = "are" if done[1:] else "is"
+    after = f" ({others} {are} completed)" if done else ""
+    if progress.phase_statuses(state).get(phase or "") == "completed":
+        after = f" is completed, as {are} {others}" if done else " is completed"
+    lines = [Line("Phase: ", phase or "", after), Line("Step: ", step or "")]
     if point and at != (phase, step):
         lines.append(Line("Go on at: ", place_of(point)))
     if point is None or not [one for one in steps if one["phase"] == at[0]]:
@@ -329,17 +345,20 @@ def _lines_about_step(
     name = "" if (following["phase"], following["name"]) == at else f"{_name_step(following, at[0])}: "
     is_over = point["mode"] == "retry" or progress.phase_statuses(state).get(at[0] or "") == "completed"
     if following["phase"] != at[0] and not is_over:
-        done = all([_is_reload(one) for one in steps if one["phase"] == at[0]])  # this text gives what they load
-        why = "its only step, to load this context, is done" if done else "no step of it is left"
-        name = f"set phase {one_line(at[0], MAX_PLACE)} to completed ({why}); then {name}"
+        left = "" if all([_is_reload(one) for one in steps if one["phase"] == at[0]]) else " left"
+        name = f"complete phase {one_line(at[0], MAX_PLACE)} (the workflow has no step{left} for it); then {name}"
     does = _fill(following["does"], state)
     where = _words_about_specification(state, following) + _place_of_workflow(following["path"])
     if not does:  # of a phase without steps
-        does = name.removesuffix(": ") or f"the work of phase {one_line(at[0], MAX_PLACE)}"
-        name, does = "", f"{does}; the workflow has no steps for it"
-    lines.append(Line(f"{label}{name}", does, where, rank=ORDER, least=MIN_STEP, most=MAX_STEP))
+        name, does = "", name.removesuffix(": ")
+        does = does.removesuffix(GATE) if progress.pending_approvals(state) else does
+    if does:
+        lines.append(Line(f"{label}{name}", does, where, rank=ORDER, least=MIN_STEP, most=MAX_STEP))
     after = _words_after(state, steps, place)
-    return [*lines, Line("After it: ", after, rank=MORE, least=MIN_AFTER, most=MAX_STEP)], does
+    return [
+        *lines,
+        Line("After it: " if does else "After this phase: ", after, rank=MORE, least=MIN_AFTER, most=MAX_STEP),
+    ], does
 
 
 def _place_of_workflow(path: str) -> str:
@@ -390,7 +409,7 @@ def _fill(text: str, state: dict[str, Any]) -> str:
 def _name_step(step: WorkflowStep, phase: str | None) -> str:
     """Return a step's name, with its phase if that is another, and whether it begins only after an approval."""
     of_phase = f"phase {one_line(step['phase'], MAX_PLACE)}" if step["phase"] != phase else ""
-    gate = ", which needs approval before it begins" if of_phase and step["is_gated"] else ""
+    gate = GATE if of_phase and step["is_gated"] else ""
     name = f"step {one_line(step['name'], MAX_PLACE)}" if step["name"] else ""
     return ", ".join([part for part in (of_phase + gate, name) if part])
 
@@ -422,7 +441,7 @@ def _line_about_place(run: Run, state: dict[str, Any], by_log: str | None) -> tu
         return Line("Branch: ", named or here or "", f" (checked out here{unknown})" if here else ""), False
     from faber_ledger.context.branch import describe_other_branch  # most starts are on the run's branch
 
-    return Line("Branch: ", named, describe_other_branch(run, state, named)), True
+    return Line("Branch: ", named, describe_other_branch(run, state, named, has_way=run.is_kept)), True
 
 
 def recorded_branch(run: Run, state: dict[str, Any], log: Log) -> str | None:
@@ -439,7 +458,8 @@ def _lines_about_trouble(run: Run, state: dict[str, Any]) -> list[Line]:
     """Return what the last session left, and what went wrong last."""
     where = one_line(run.shown(run.state_path), MAX_PLACE)
     texts = [("Left by the last session: ", texts_in(state.get("continuation_note")), "continuation_note in ")]
-    labels = ("Last error", "Newest of `errors`")
+    is_failed = state.get("status") == "failed"
+    labels = ("Last error" if is_failed else "Last error, perhaps mended since", "Newest of `errors`")
     for label, (place, message) in zip(labels, progress.newest_errors(state), strict=False):
         count = count_errors(state, place)
         known = f"{one_line(place, MAX_PLACE)}{f', failed {count} times' if count > 1 else ''}"

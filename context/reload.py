@@ -23,13 +23,13 @@ from faber_ledger.context.artifact import (
     source_text,
 )
 from faber_ledger.context.body import find_rules_of_failure, named_in_hint
-from faber_ledger.context.position import render_position
+from faber_ledger.context.position import WHAT_THIS_IS, render_position
 from faber_ledger.context.workflow import SHIPPED, artifacts_without_workflow
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.clock import OutOfTime, check_time, seconds_of
 from faber_ledger.ledger.disk import around
 from faber_ledger.ledger.errors import LedgerError, WorkflowNotFound
-from faber_ledger.runs.progress import current_phase, phase_state
+from faber_ledger.runs.progress import current_phase, phase_state, phase_states
 from faber_ledger.runs.settings import read_user_config
 from faber_ledger.runs.state_file import check_status
 
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.log import Log
     from faber_ledger.runs.run import Run
 
+    Load = tuple[str, str, object]  # an artifact's id, the digest of its content, and how it is given
+
     class Failed(TypedDict):
         """An artifact that could not be loaded."""
 
@@ -63,7 +65,7 @@ if TYPE_CHECKING:
         age: float
 
 
-UNCHANGED = "What you were given earlier in this conversation has not changed since: only where the run stands follows."
+UNCHANGED = "faber-ledger gave you more earlier in this conversation, and the rest has not changed since.\n\n"
 
 
 class Reload:
@@ -210,8 +212,9 @@ class Reload:
         """Return the packet of a session of `client` that starts, or loads again, and note how it gives each artifact.
 
         Notes and another conversation's summary come from `log`, where it can be read; `elsewhere` is about other
-        clones, `before` is a sentence about what must come first, and `branch` is the run's by its log. A client that
-        `keeps_packets` gets the position alone where its conversation has all else.
+        clones, `before` is a sentence about what must come first, and `branch` is the run's by its log. A conversation
+        that is resumed gets the position, and of the artifacts those that it lacks; the whole packet again if nothing
+        has changed, since a client adds no text twice, unless it `keeps_packets` and does.
         """
         parts = self.parts()
         keeper = None if has_summaries_in_git else run
@@ -235,15 +238,26 @@ class Reload:
             state=self.state,
             notes=position["other_notes"],
             summary=summary,
-            not_loaded=self.not_loaded(),
-            also=packet.list_more(run, self.state, parts, budget),
+            not_loaded=[] if run.is_kept else self.not_loaded(),
+            also=packet.list_more(run, parts, budget),
             is_copy=run.is_kept,
         )
         self._note_given(given)
-        if not (keeps_packets and source == "resume" and self._is_in_conversation(log, client)):
+        held = _held_by(log, client) if log is not None and source == "resume" else set()
+        texts = self._loads(is_state=False)
+        kept = texts & held
+        if not kept or (not keeps_packets and texts | self._loads(is_state=True) <= held):
             return text
-        position = render_position(run, self.state, **about, before=[UNCHANGED, *first])
-        return packet.pack(position, [], problems, budget=budget, notes=position["other_notes"])[0]
+        names = {name for name, _, _ in kept}
+        parts = [part for part in parts if not (part.get("is_state") or part["artifact_id"] in names)]
+        position = render_position(run, self.state, **about, before=first, on_failure=on_failure)
+        position["text"] = position["text"].replace(WHAT_THIS_IS, UNCHANGED, 1)
+        text, given = packet.pack(position, parts, problems, budget=budget, notes=position["other_notes"])
+        self.given |= given
+        for one in self.loaded:
+            if one["is_state"]:
+                self.given[one["artifact"]["id"]] = "pointer"
+        return text
 
     def _note_given(self, given: dict[str, Given]) -> None:
         """Note how a packet gives each artifact, and which it does not name."""
@@ -251,25 +265,13 @@ class Reload:
         self.given = {name: given.get(name, "pointer") for name in names}
         self._unnamed = {name for name in names if name not in given}
 
-    def _is_in_conversation(self, log: Log | None, client: str | None) -> bool:
-        """Return whether a client's conversation has these texts since its last start here, which no compaction cut."""
-        if log is None:
-            return False
-        held: set[tuple[object, ...]] = set()
-        for recorded in log.newest_by(client):
-            event: dict[str, Any] = dict(recorded["event"])
-            if event["type"] == "compaction_completed" or event.get("reason") == "compaction":
-                return False
-            if event["type"] == "artifact_loaded":
-                held.add((event["artifact_id"], event["sha256"], event.get("given")))
-            if event["type"] == "session_started":
-                break
-        loaded = [one for one in self.loaded if not one["is_state"] and self.given[one["artifact"]["id"]] != "pointer"]
-        now = {
+    def _loads(self, *, is_state: bool) -> set[Load]:
+        """Return what the packet gives: of the run's state, or of all else."""
+        return {
             (one["artifact"]["id"], keyed(self.root, one["sha256"]), self.given[one["artifact"]["id"]])
-            for one in loaded
+            for one in self.loaded
+            if one["is_state"] == is_state and self.given[one["artifact"]["id"]] != "pointer"
         }
-        return bool(now) and now <= held
 
     def drafts(self, session_id: str, client: str | None, environment: Environment | None = None) -> list[Draft]:
         """Return the events of this reload, none for an artifact that the packet does not name.
@@ -311,15 +313,33 @@ class Reload:
         return selection.recorded_trigger((matching or self.triggers)[0])
 
 
-def _is_over(state: dict[str, Any], summary: Remembered) -> bool:
-    """Return whether the phase in which a summary was made was completed after it.
+def _held_by(log: Log, client: str | None) -> set[Load]:
+    """Return what a client's conversation was given at its last start here; nothing if a compaction has cut it."""
+    held: set[Load] = set()
+    for recorded in log.newest_by(client):
+        event: dict[str, Any] = dict(recorded["event"])
+        if event["type"] == "compaction_completed" or event.get("reason") == "compaction":
+            return set()
+        if event["type"] == "artifact_loaded":
+            held.add((event["artifact_id"], event["sha256"], event.get("given")))
+        if event["type"] == "session_started":
+            break
+    return held
 
-    If the time is not known, it is once the run has gone on to another phase.
+
+def _is_over(state: dict[str, Any], summary: Remembered) -> bool:
+    """Return whether a phase was completed after a summary was made.
+
+    If the time is not known, its own phase is once the run has gone on to another one.
     """
-    of_phase = phase_state(state, summary["phase"])
-    if done_at := seconds_of(of_phase.get("completed_at")):
-        return done_at > (seconds_of(summary["at"]) or 0.0)
-    return of_phase.get("status") == "completed" and current_phase(state) != summary["phase"]
+    of_phase, at = phase_state(state, summary["phase"]), seconds_of(summary["at"]) or 0.0
+    if any([(seconds_of(one.get("completed_at")) or 0.0) > at for one in phase_states(state).values()]):
+        return True
+    return (
+        "completed_at" not in of_phase
+        and of_phase.get("status") == "completed"
+        and current_phase(state) != summary["phase"]
+    )
 
 
 def _is_file(loaded: Loaded) -> bool:

@@ -14,7 +14,7 @@ from faber_ledger.recording.incoming import ENDS, arrival_of, changes_nothing
 from faber_ledger.recording.recording import Recording
 from faber_ledger.recording.sessions import sessions_elsewhere
 from faber_ledger.runs import progress, state_file, state_write
-from faber_ledger.runs.active import name_if_none_is
+from faber_ledger.runs.active import can_be_on_branch, name_if_none_is
 from faber_ledger.runs.clone import is_set_up_unchecked, note_use, read_used_runs, writer_of
 from faber_ledger.runs.git import may_be_behind
 from faber_ledger.runs.log import lacks_ledger, read_log
@@ -93,6 +93,8 @@ class Hook:
 
         A call that cannot be recorded now stays in the inbox, and is answered all the same. Raises without a run.
         """
+        if self.run.is_kept and self.is_elsewhere():
+            return None
         state, _ = self._read_state()
         arrival = self._receive(state)
         if lacks_ledger(self.run) and changes_nothing(arrival, blocks_of(state)) and not inbox.has_files(self.run):
@@ -121,6 +123,11 @@ class Hook:
         if not is_asked or state.get("status") in progress.FINISHED or not self._settings().precompact_hint:
             return None
         return Answer(progress.what_to_keep(self.run.run_id, state, self.run.shown(self.run.state_path)))
+
+    def is_elsewhere(self) -> bool:
+        """Return whether the client may be on other work: it has no session on the run, nor the tree its branch."""
+        is_known = self._seen is not None and self._seen.run_id == self.run.run_id
+        return not is_known and not can_be_on_branch(self.run.root, self.run.run_id)
 
     def finish(self) -> None:
         """Remove the answered delivery from the inbox if what happened is in the log.
@@ -281,6 +288,9 @@ class Start(Hook):
                 state_write.refresh_copy(self.run, self._earlier, self.warn)
             self._leave_run()
             return None
+        if self.run.is_kept and self.is_elsewhere():
+            self._leave_run()
+            return Answer(self._packet_elsewhere(state), self._line(state))
         arrival = self._receive(state)
         self._put(arrival)
         elsewhere = sessions_elsewhere(state, self.run.root)
@@ -350,6 +360,7 @@ class Start(Hook):
         """Return the line, of at most 120 characters for ids of up to 60; the state may be a backup's."""
         from faber_ledger.files.text import one_line
 
+        is_away_from_run = self.run.is_kept and self._arrival is None
         run, warnings, here = self.run, self._warnings, self._arrival["checkout"] if self._arrival is not None else None
         branch, status = progress.branch_name(state) or self._own_branch, state.get("status")
         pending = progress.pending_approvals(state)
@@ -366,11 +377,12 @@ class Start(Hook):
 
             is_new = line_to_set_up(run.root) is not None
         found = {  # in at most 16 letters, the most urgent first; `status` and `doctor` say all of it
-            "not recorded": not self._is_recorded,
+            "not recorded": not self._is_recorded and self._arrival is not None,
             "state unreadable": is_broken,
             "branch gone": is_away and may_be_merged,
             "branch not here": is_away,
-            "not its branch": is_wrong,
+            "off its branch": is_wrong,
+            "not on this branch": is_away_from_run,
             "files not here": run.is_kept,
             "newer elsewhere": self._elsewhere is not None and self._elsewhere.is_newer_there,
             "bad active file": self._active is not None and self._active.problem,
@@ -389,8 +401,25 @@ class Start(Hook):
         end = f"; {wrong} (faber-ledger status)" if wrong else ""
         about = f"run {one_line(run.run_id, 80)}"
         phase, room = progress.current_phase(state), max(LONGEST_LINE - len(f"{about}, phase {end}"), 8)
-        line = f"{about}{f', phase {one_line(phase, room)}' if phase else ''}{end}"
+        is_done = progress.phase_statuses(state).get(phase or "") == "completed"
+        shown = f"{phase} done" if is_done and phase and len(phase) + len(" done") <= room else phase
+        line = f"{about}{f', phase {one_line(shown, room)}' if shown and not is_away_from_run else ''}{end}"
         return f"{NAME}{line}" if len(NAME) + len(line) <= LONGEST_LINE else line
+
+    def _packet_elsewhere(self, state: dict[str, Any]) -> str:
+        """Return a packet that says where the run's files are: a conversation about it loads its context there."""
+        from faber_ledger.context.branch import branch_of_run, where_files_are
+        from faber_ledger.context.packet import pack
+        from faber_ledger.context.position import render_position
+
+        named = progress.branch_name(state)
+        branch = named if isinstance(named, str) else branch_of_run(self.run)
+        before = [
+            f"This work tree does not have its files: {where_files_are(self.run, branch)}. Nothing is recorded here."
+            " If this conversation is about the run, go there and run `faber-ledger session-load`; else leave it aside."
+        ]
+        position = render_position(self.run, state, before=before, branch=branch, is_brief=True)
+        return pack(position, [], [], budget=self._settings().packet_budget)[0]
 
     def _packet_without_state(self, error: ForeignState) -> str:
         """Return a packet that says only that `state.json` is another run's: none of it is shown or recorded."""

@@ -32,7 +32,7 @@ OpenLog: TypeAlias = Callable[[], Log]  # opens the log that is asked, for readi
 
 
 class EventQuery(NamedTuple):
-    """Which events to find; None, or no types, means any.
+    """Which events to find; None, or no types, means any, but for those `without`.
 
     `session` is a session's id, its last six letters, or its client's session id; `machine` a host name or a writer,
     and `here` this clone's writer where that is its own machine. `since` and `until` are in seconds since 1970,
@@ -41,6 +41,7 @@ class EventQuery(NamedTuple):
 
     session: str | None = None
     types: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
     machine: str | None = None
     here: str | None = None
     since: float | None = None
@@ -114,6 +115,8 @@ def _conditions(wanted: EventQuery) -> tuple[str, tuple[object, ...]]:
         found.append((named, (wanted.session, ending, wanted.session)))
     if wanted.types:
         found.append((f"type IN ({', '.join('?' * len(wanted.types))})", wanted.types))
+    if wanted.without:
+        found.append((f"type NOT IN ({', '.join('?' * len(wanted.without))})", wanted.without))
     if wanted.machine is not None:
         there = f"SELECT session_id FROM event WHERE {STARTED} AND {HOSTNAME} IS ?"
         alone = f"session_id IS NULL AND (writer IN ({CLONES_OF}) OR writer IS ?)"

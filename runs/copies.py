@@ -101,7 +101,7 @@ def not_taken_up(run: Run, *, is_sent: bool) -> str:
     is_own = f" <{email}> " in (GitQuery(["var", "GIT_AUTHOR_IDENT"], run.root).answer() or "")
     who = "you, perhaps in another clone" if is_own else one_line(author, 80)
     said = f"This run was last committed by {who}. " if author else ""
-    until = "." if is_sent else ": until then what happens is recorded below the git directory alone."
+    until = "." if is_sent else ": until then it is recorded in this clone alone."
     return f"{said}To go on with it here, run `faber-ledger run resume {run.run_id}` before you change files{until}"
 
 

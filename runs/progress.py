@@ -53,6 +53,7 @@ def _step_in(holder: dict[str, Any], phase: str | None) -> str | None:
 
 
 DEFAULT_TARGET = "Work item {}"  # of a run whose user names none
+DEFAULT_WORKFLOW = "fractary-faber:default"
 
 
 def target_of(state: dict[str, Any]) -> str:
@@ -386,6 +387,7 @@ def what_to_keep(run_id: str, state: dict[str, Any], path: str) -> str:
     known = artifacts if isinstance(artifacts, dict) else {}
     position = ":".join([part for part in (current_phase(state), current_step(state)) if part])
     where = "phase and step" if current_step(state) else "phase"
+    where = f"completed {where}" if phase_statuses(state).get(current_phase(state) or "") == "completed" else where
     ids = [("FABER run", run_id), ("work item", state.get("work_id")), (where, position)]
     paths = [
         ("state", path),

@@ -28,6 +28,7 @@ MASKS = [
     (re.compile(r"\b[0-9A-HJKMNP-TV-Z]{26}\b"), "<id>"),
     (re.compile(r"((?:\d+  |^)<time>  \w+ +)[a-z0-9]{6}  ", re.MULTILINE), r"\1<six>  "),
     (re.compile(r"^[a-z0-9]{6}  ", re.MULTILINE), "<six>  "),
+    (re.compile(r"without those of [a-z0-9]{6},"), "without those of <six>,"),
     (re.compile(r"\bopen {2,}"), "open  "),  # its column is as wide as the longest number of seconds
     (re.compile(r"^session +machine +.*$", re.MULTILINE), "<the table's head>"),
     (re.compile(r"\b(unknown|over \d+ seconds?) +(?=abandoned)"), "<seconds>"),  # heard of within one, or not

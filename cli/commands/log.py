@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
@@ -21,6 +22,15 @@ from faber_ledger.runs.seen import hostname
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
 
+ROUTINE = (
+    "artifact_loaded",
+    "artifact_skipped",
+    "checkout_recorded",
+    "compaction_completed",
+    "context_reloaded",
+    "usage_recorded",
+)
+LEFT_OUT = "(loads, checkouts, tokens and compactions' ends are left out; --json has all)"
 OWN_END = "; its own end came later)"
 
 
@@ -57,6 +67,8 @@ def log(
 ) -> None:
     """List what happened in RUN (default: the active run), oldest first; on a terminal through a pager.
 
+    What each session does by itself, loads, checkouts and tokens, is left out without --json, --session and --type.
+
     \b
     Example: faber-ledger log --type session_started -n 5
     Exit codes: 0 done; 2 wrong usage; 10 no such run, ledger or session, or
@@ -65,8 +77,15 @@ def log(
     if since is not None and until is not None and since > until:
         raise click.UsageError("--since is later than --until: no event is between them")
     chosen = run_with_ledger(run)
+    listed = kinds if kinds or session or as_json else None
     wanted = EventQuery(
-        session=find_session(chosen, session), types=kinds, machine=machine, since=since, until=until, phase=phase
+        session=find_session(chosen, session),
+        types=listed or (),
+        without=ROUTINE if listed is None else (),
+        machine=machine,
+        since=since,
+        until=until,
+        phase=phase,
     )
     if machine == hostname():
         wanted = wanted._replace(here=known_writer(chosen.root))
@@ -83,7 +102,9 @@ def log(
     else:
         ends = [*find_events(partial(read_log, chosen), EventQuery(types=("session_ended",)))]
         own = {end["event"].get("session_id") for end in ends if dict(end["event"]).get("inferred") is False}
-        show_long(lambda: (_line(one, is_replaced=_is_replaced(one, own)) for one in find()))
+        routine = find_events(partial(read_log, chosen), EventQuery(types=ROUTINE)) if listed is None else iter(())
+        left_out = [LEFT_OUT] if next(routine, None) is not None else []
+        show_long(lambda: chain((_line(one, is_replaced=_is_replaced(one, own)) for one in find()), left_out))
 
 
 def _line(recorded: Recorded, *, is_replaced: bool) -> str:

@@ -71,13 +71,20 @@ RETRIES = {  # the options between the first and the last
     metavar="N",
     help="How much to print before the report, in UTF-16 code units.",
 )
+@click.option("--verbose", is_flag=True, help="Print the whole report, as on a terminal.")
 @output.json_option
 def reconstitute(
-    run: str | None, reader: str | None, skip: tuple[str, ...], only: tuple[str, ...], budget: int, as_json: bool
+    run: str | None,
+    reader: str | None,
+    skip: tuple[str, ...],
+    only: tuple[str, ...],
+    budget: int,
+    verbose: bool,
+    as_json: bool,
 ) -> None:
     """Load everything that a workflow needs to continue RUN (default: the active run), print it, and record it.
 
-    What matters most comes first. Then follows the report of the steps.
+    What matters most comes first. On a terminal or with --verbose the report of the steps follows.
 
     \b
     Example: faber-ledger reconstitute --only decisions --only events
@@ -89,7 +96,8 @@ def reconstitute(
     meant = _find_run(run, (lambda line: None) if as_json or reader else output.tell)
     report: list[str] = []
     journal = Journal(report.append, output.warn_lines, partial(_choose, skip))
-    has_content, has_report = not (as_json or reader or only == (REPORT,)), not only or REPORT in only
+    has_content = not (as_json or reader or only == (REPORT,))
+    has_report = REPORT in only or (not only and (verbose or sys.stdout.isatty()))
     config = read_user_config()
     try:
         state = load_state(meant)
@@ -116,7 +124,7 @@ def reconstitute(
         output.tell_lines(render_content(sources, budget=budget, only=only))
     summaries = filter(says_something, [*boxed_lines(context, known), *brief_lines(context, known)])
     lines = [*report, *summaries] if has_report else []
-    output.show({**context, **more}, ["", *lines] if has_content and has_report else lines, as_json=as_json)
+    output.show({**context, **more}, ["", *lines] if has_content and lines else lines, as_json=as_json)
 
 
 def _find_run(run: str | None, log: Callable[[str], None]) -> Run:

@@ -115,8 +115,7 @@ class Replay:
         lines = list(session_table(self.sessions(), _tokens_of(self.usage)))
         lines = lines or ([] if has_events or not count else [NO_SESSION])
         if self.session is None:
-            is_open = fold.newest_open(self.projector.blocks) is not None
-            sums = [f"tokens: {tokens}"] if (tokens := usage_line(self.usage, is_open=is_open)) else []
+            sums = [f"tokens: {tokens}"] if (tokens := usage_line(self.usage, self.sessions())) else []
             with suppress(LedgerError):  # without a state only the log is known
                 found = fold.blocks_of(read_state(self.run).value)
                 sums += filter(None, [describe_unknown(self.run, self.projector.blocks, found)])

@@ -59,11 +59,11 @@ def run() -> None:
 def run_list(limit: int | None, at_remote: bool, as_json: bool, **wanted: Any) -> None:
     """List the runs that this clone has, those that need somebody first; the active one is marked with `*`.
 
-    A run waits (for an approval, an answer, or feedback), has failed, is stale, open or done; an open session of this
-    clone is working or idle while its client lives. `age` is the time since the run was heard of; with --remote it is
-    `sent`, the time since it was sent. `~` marks a run whose files this work tree does not have; where it has no
-    unfinished run, those of other branches, as last fetched, are named. With --mine the last lines sum up by week what
-    this clone's own sessions cost, and how long they were at work.
+    A run waits (for an approval, an answer, feedback), has failed, is stale, at work or done. An open session of this
+    clone is working or idle while its client lives. `last event` is how long ago that was; with --remote it is `sent`.
+    `~` marks a run whose files this work tree does not have; where it has no unfinished run, those of other branches,
+    as last fetched, are named. With --mine the last lines sum up by week what this clone's own sessions cost, and how
+    long they were at work.
 
     \b
     Example: faber-ledger run list --status in_progress --limit 10

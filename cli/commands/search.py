@@ -9,7 +9,6 @@ from itertools import islice
 import click
 
 from faber_ledger.cli.reports.search import STATE, Hit, group_newest, search_run, search_server
-from faber_ledger.cli.ui.git_words import hint_to_ask
 from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_long, warn
 from faber_ledger.cli.ui.progress import progress_over, track_progress
 from faber_ledger.cli.ui.server import names_server, server_address, url_option
@@ -20,7 +19,6 @@ from faber_ledger.ledger.command_errors import ServerUnavailable
 from faber_ledger.postgres.project import choose_projects, list_projects
 from faber_ledger.postgres.server import open_server
 from faber_ledger.runs.kept import runs_here
-from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import find_root
 
 
@@ -66,8 +64,6 @@ def search(
         raise click.UsageError("--local, --run-id and --work-id ask no server: leave out --url and --project")
     if is_local or (url is None and project is None and not names_server()):
         groups, has_more = _search_here(query, limit, run, work_id)
-        if not groups and run is None and carries_refs(root := find_root(os.getcwd())):
-            warn(f"only this clone's runs were searched; {hint_to_ask(root)}")
     else:
         groups, has_more, names = _search_server(query, limit, url, project)
     if not as_json:
@@ -109,7 +105,7 @@ def _search_server(
 def lines_of(groups: list[list[Hit]], text: str, names: Mapping[str, str], *, has_more: bool) -> Iterator[str]:
     """Yield a report for people: each run, with its project's name if it is known, and below it a line for each hit."""
     if not groups:
-        yield f"nothing matches {text}"
+        yield f"nothing matches {text} (whole words count)"
         return
     labels = project_labels(names)
     hits = [hit._replace(at=hit.entry_at) if hit.kind == STATE else hit for group in groups for hit in group]

@@ -16,6 +16,7 @@ from faber_ledger.cli.ui.output import documents_codes, json_option, show, tell,
 from faber_ledger.cli.ui.which_run import run_option, run_to_load, warn_if_kept
 from faber_ledger.context.body import COMMAND_BUDGET
 from faber_ledger.context.failures import describe_failure
+from faber_ledger.context.position import WHAT_THIS_IS
 from faber_ledger.context.reload import Reload
 from faber_ledger.files.text import clip, cut_middle, escape, units
 from faber_ledger.ledger.clock import now
@@ -199,15 +200,17 @@ def _show(loading: Loading, result: Reload, packet: str, failure: Exception | No
         warn_lines(warning)
     room = max(BESIDE_CONTENTS - units("".join(warnings)), LONGEST)
     failure = failure or _required_failure(result, form)
+    start, given, rest = packet.partition(WHAT_THIS_IS)
+    has_head = bool(given and result.loaded) and start.startswith("# ") and failure is None and not form.is_whole
     if packet and not form.as_json:
-        tell_lines(packet)
+        tell_lines("\n".join([*report.head_lines(loading, result), "", rest]) if has_head else packet)
     lines: list[str] = []
     size = _size(packet)
     if failure is None and form.is_whole:
         lines = [*report.lines(loading, result, is_look=not form.records, is_brief=form.has_steps, given_bytes=size)]
     if failure is None and (not lines or (form.is_bounded and units("\n".join(lines)) > room)):
-        short = "\n".join(map(escape, report.short_lines(loading, result, given_bytes=size)))
-        lines = cut_middle(short, room, CUT).split("\n")
+        short = "\n".join(map(escape, report.short_lines(loading, result, given_bytes=size, has_head=not has_head)))
+        lines = cut_middle(short, room, CUT).split("\n") if short else []
     show({**report.data(loading, result), "context": packet}, lines, as_json=form.as_json)
     if failure is not None:
         raise failure

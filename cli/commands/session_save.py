@@ -165,6 +165,8 @@ def _report(entry: dict[str, Any], state: dict[str, Any], newly_completed: list[
     yield f"  Reason: {entry.get('end_reason')}"
     yield f"  Duration: {duration(None if started is None or ended is None else ended - started)}"
     completed = entry.get("phases_completed") or []
-    own = f" (in this session: {', '.join(newly_completed)})" if newly_completed not in ([], completed) else ""
+    own = f"; in this session: {', '.join(newly_completed)}" if newly_completed not in ([], completed) else ""
     yield f"  Phases completed: {', '.join([*completed, *running]) or 'none'}{own}"
+    if completed and not (newly_completed or running):
+        yield "  None of these in this session"
     yield f"  Artifacts loaded: {len(loaded)}{' (' + ', '.join(loaded) + ')' if loaded else ''}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from faber_ledger.cli.doctor.hooks import MERGES, read_hook_log
-from faber_ledger.cli.reports.run_list import count_at_work, position_lines
+from faber_ledger.cli.reports.run_list import count_at_work, position_lines, stop_lines
 from faber_ledger.cli.reports.usage import usage_data, usage_line
 from faber_ledger.cli.sync.agreement import hint_at_remote
 from faber_ledger.cli.sync.refs import METADATA, STATE
@@ -35,8 +35,9 @@ from faber_ledger.context.branch import (
     not_in_tree,
     where_files_are,
 )
+from faber_ledger.context.elsewhere import describe_newer_ref
 from faber_ledger.context.notes import notes_of
-from faber_ledger.context.position import APPROVAL, REJECTED, UNCLEAR, recorded_branch, say_what_stops
+from faber_ledger.context.position import recorded_branch
 from faber_ledger.ledger.clock import now, seconds_of, utc_text
 from faber_ledger.ledger.command_errors import NoActiveRun
 from faber_ledger.ledger.disk import FileRefused
@@ -65,7 +66,7 @@ from faber_ledger.runs.progress import FINISHED, STATUSES, branch_name, current_
 from faber_ledger.runs.projecting import known_members
 from faber_ledger.runs.publish import AS_FINISHED, carries_refs, why_not_published
 from faber_ledger.runs.run import Run, find_root
-from faber_ledger.runs.seen import TreeNote, client_here, hostname, is_alive
+from faber_ledger.runs.seen import TreeNote, client_here, is_alive
 from faber_ledger.runs.sent import Sent, describe_unsent, may_lack
 from faber_ledger.runs.set_aside import list_notices
 from faber_ledger.runs.set_up import SET_UP, lacks_driver
@@ -208,8 +209,8 @@ def _unsent_files(run: Run, *, is_open: bool) -> str | None:
     due = [name for name in due if not is_as_in_head(run, paths[name])]
     has, it = ("have", "them") if due[1:] else ("has", "it")
     is_automatic = is_open and consent is not None and consent.is_automatic and not sent.problem
-    how = f"the session's end sends {it}" if is_automatic else f"`faber-ledger sync` sends {it} to {sent.remote}"
-    what = [f"its {' and '.join(due)} {has} changed since: {how}"]
+    due = [] if is_automatic else due  # the session's end sends them
+    what = [f"{' and '.join(due)} here {has} changed since: `faber-ledger sync` sends {it} to {sent.remote}"]
     return "; ".join([*(what if due else []), *kept]) or None
 
 
@@ -253,12 +254,6 @@ def _read_state(run: Run) -> dict[str, Any]:
     return found.value
 
 
-def _without_order(line: str) -> str:
-    """Return a line of what stops the work without what its label, in brackets, tells the agent to do."""
-    label = next((label for label in (APPROVAL, UNCLEAR, REJECTED) if line.startswith(label)), "")
-    return f"{label.partition(' (')[0]}: {line.removeprefix(label)}" if label else line
-
-
 def _at_work(run: Run) -> list[str]:
     """Return a line about the other runs that are at work, here or on branches as last fetched; nothing without any."""
     count = count_at_work(run.root, besides=run.run_id) + len(ways_to_unfinished(run.root, None))
@@ -272,20 +267,20 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found, elsewhere: str,
     yield f"Run: {run.run_id}"
     yield from position_lines(run, state)
     if not is_over:
-        yield from map(_without_order, say_what_stops(run, state, found.notes))
+        yield from stop_lines(run, state, found.notes)
     yield from at_work or describe_other_runs(run, state)
     if elsewhere:
         yield f"Branch: {found.branch}{elsewhere}"
     if found.current is not None or (session_history(blocks) and not is_over):
         yield f"Session: {_session_text(run, state, found)}"
-    if tokens := usage_line(found.usage, is_open=newest_open(blocks) is not None):
+    if tokens := usage_line(found.usage, summarize_sessions(blocks)):
         yield f"Tokens: {tokens}"
     if log is None:
         by_ref = f"not here; `faber-ledger {command_to_fetch(run.root)}` fetches it, if it was sent"
         yield f"Ledger: {by_ref if carries_refs(run.root) else 'none yet; the first event creates it'}"
         return
     last = f", the last at {log.last_at}" if log.events else ""
-    if not is_over:
+    if not (is_over or session_history(blocks)):
         yield f"Ledger: {events_shown(log.events)}{last}"
     if found.unknown:
         yield sessions_unknown(found.unknown)
@@ -294,9 +289,9 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found, elsewhere: str,
 def _not_in_file_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str]:
     if found.missing:
         if found.why == AS_FINISHED:
-            yield events_not_committed(found.missing, run.run_id)
+            yield events_not_committed(found.missing)
             return
-        because = f", since {found.why}" if found.why is not None else ""
+        because = f", because {found.why}" if found.why is not None else ""
         what = f"{events_shown(found.missing)} of the log{because}; {publishing_hint(run, TreeNote(run), state)}"
         yield f"Not yet in {run.shown(run.ledger_path)}: {what}"
 
@@ -306,9 +301,13 @@ def _sent(run: Run, state: dict[str, Any], found: Found) -> tuple[dict[str, Any]
     consent, sent = consent_of(run.root), Sent(run)
     remote, at = consent.remote if consent else None, utc_text(sent.at) if sent.at else None
     due, when = found.unsent or "", f"last sent to {sent.remote} at {at}" if at else ""
-    if may_lack(run, state) and not found.unknown:
+    newer, is_newer = describe_newer_ref(run, state)
+    if is_newer:
+        due, when = newer or "", ""
+    elif may_lack(run, state) and not found.unknown:
         due, when = f"{sent.remote} may have more, since the run's branch went on there: `faber-ledger sync`", ""
-    line = "; ".join(filter(None, [when, due])) if due or found.unknown else f"all events here are at {sent.remote}"
+    line = "; ".join(filter(None, [when, due])) if due else f"all events here are at {sent.remote}"
+    line = "" if found.unknown and not due else line
     return {"remote": remote, "at": at, "unsent": found.unsent}, [f"Git ref: {line}"] if line else []
 
 
@@ -358,10 +357,9 @@ def _hook_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str]:
 def _session_text(run: Run, state: dict[str, Any], found: Found) -> str:
     """Return which session is open; an end is proposed only in the clone that it runs in (DECISIONS 48)."""
     blocks, current = found.blocks, found.current
-    count, is_finished = len(session_history(blocks)), state.get("status") in FINISHED
+    count = len(session_history(blocks))
     if current is None:
-        hosts = {one["hostname"] for one in summarize_sessions(blocks)}
-        return f"none open{' here' if hosts - {None, hostname()} else ''} ({count} in all)"
+        return f"none open ({count} in all)"
     count += entry_of(blocks, current) is None  # SPEC-00027's example has its open session in the total alone
     entry = entry_of(blocks, current) or {}
     since = entry.get("started_at") or "an unknown time"
@@ -373,10 +371,9 @@ def _session_text(run: Run, state: dict[str, Any], found: Found) -> str:
     more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
     all_open = f"{count} in all{'; also open: ' if named else ''}{', '.join(named[:MOST_NAMED])}{more}"
     if not found.is_here:
-        by_state = "" if found.log is not None else ", by state.json"
+        by_state = "" if found.log is not None else ", by the committed state.json; it may be over"
         return f"{current}, open on {machine} since {since}{by_state} ({all_open})"
-    hint = f"; `faber-ledger session-save --run-id {run.run_id}` ends it" if is_finished else ""
-    return f"{current}, open since {since} on {machine}{_last_heard(run, found.start)} ({all_open}){hint}"
+    return f"{current}, open since {since} on {machine}{_last_heard(run, found.start)} ({all_open})"
 
 
 def _last_heard(run: Run, start: Recorded | None) -> str:
@@ -385,4 +382,4 @@ def _last_heard(run: Run, start: Recorded | None) -> str:
         return ""
     quiet, is_gone = now() - seen.heard_at(), is_alive(seen.pid) is False
     heard = f"last heard {ago(quiet)}" if is_gone or quiet >= QUIET_SECONDS else ""
-    return f", its client is gone, {heard}" if is_gone else heard and f", {heard}"
+    return f", but its client is gone, {heard}" if is_gone else heard and f", {heard}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,6 +12,7 @@ from faber_ledger.cli.reports.usage import usage_data, weeks_data
 from faber_ledger.cli.ui.attention import Filters, Row, describe
 from faber_ledger.cli.ui.which_run import match_run
 from faber_ledger.cli.ui.words import sessions_unknown
+from faber_ledger.context.position import APPROVAL, REJECTED, UNCLEAR, say_what_stops
 from faber_ledger.context.workflow import load_workflow, steps_in_order
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.text import one_line
@@ -28,7 +29,7 @@ from faber_ledger.recording.sessions import View, live_start
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.copies import runs_in_other_work_trees
-from faber_ledger.runs.git import REMOTES, default_branch
+from faber_ledger.runs.git import REMOTES, default_branch, is_safe
 from faber_ledger.runs.git_command import run_git, top_of
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.kept import runs_here
@@ -37,6 +38,7 @@ from faber_ledger.runs.layouts import places_of as places_in_layouts
 from faber_ledger.runs.log import has_log, lacks_ledger, read_log
 from faber_ledger.runs.of_work import with_states
 from faber_ledger.runs.progress import (
+    DEFAULT_WORKFLOW,
     FINISHED,
     branch_name,
     current_phase,
@@ -56,6 +58,7 @@ from faber_ledger.runs.state_file import is_state_ignored, read_state, state_cop
 from faber_ledger.runs.state_write import KnownState, finished_copy, refresh_copy_if_newer
 
 if TYPE_CHECKING:
+    from faber_ledger.context.notes import Note
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.postgres.fleet import Found
     from faber_ledger.projections.fold import Blocks
@@ -68,12 +71,13 @@ def list_runs(root: str, filters: Filters, read: Callable[[Run], RunFacts]) -> l
     tree lacks.
     """
     active, rows, runs = active_run(root).run_id, [], [(run, read(run)) for run in runs_here(root)]
-    merged = _finished_where_merged(root, {run.run_id: known.state for run, known in runs if run.is_kept})
+    later = _later_states(root, {run.run_id: known.state for run, known in runs if run.is_kept})
     for run, facts in runs:
         known = facts
-        if (state := merged.get(run.run_id)) is not None:
+        if (state := later.get(run.run_id)) is not None:
             shown = {"work_id": state.get("work_id"), "status": state.get("status"), "phase": current_phase(state)}
-            known = facts._replace(row={**facts.row, **shown, "problem": None}, state=state)
+            shown |= {"problem": None, "machine": None}  # of what was recorded since this clone knows nothing
+            known = facts._replace(row={**facts.row, **shown}, state=state, usage=Usage())
         row = describe_facts(run, known, filters)
         if not filters.fit(row):
             continue
@@ -82,35 +86,40 @@ def list_runs(root: str, filters: Filters, read: Callable[[Run], RunFacts]) -> l
     return [row for _, _, row in sorted(rows, key=itemgetter(0, 1), reverse=True)]
 
 
-def _finished_where_merged(root: str, states: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return the later states of the runs that are finished on the remotes' default branch, as last fetched.
+def _later_states(root: str, states: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the later states that runs at work have on their own branches, or the remotes' default, as last fetched.
 
     Git is asked once for all; nothing is known where it does not answer.
     """
-    branch = default_branch(root)
+    default = default_branch(root)
     at_work = [run_id for run_id, state in states.items() if state.get("status") not in FINISHED]
-    if branch is None:
-        return {}
     places = {
-        f"refs/remotes/{remote}/{branch}:./{one.shown(one.state_path)}": run_id
+        f"{ref}:./{one.shown(one.state_path)}": run_id
         for run_id in at_work
-        for remote in REMOTES
+        for ref in _refs_of(default, branch_name(states[run_id]))
         for one in places_in_layouts(root, run_id)
     }
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for run_id, there in zip(places.values(), _read_blobs(root, [*places]), strict=False):
-        is_later = _updated_at(there) >= _updated_at(states[run_id])
-        if there.get("status") in FINISHED and is_later:
+        known = found.get(run_id, states[run_id])
+        is_over = there.get("status") in FINISHED and _updated_at(there) >= _updated_at(known)
+        if is_over or _updated_at(there) > _updated_at(known):
             found[run_id] = there
     return found
+
+
+def _refs_of(default: str | None, branch: object) -> list[str]:
+    names = [name for name in (branch, default) if isinstance(name, str) and is_safe(name)]
+    own = [f"refs/heads/{branch}"] if branch in names else []
+    return [*own, *[f"refs/remotes/{remote}/{name}" for remote in REMOTES for name in names]]
 
 
 def count_at_work(root: str, *, besides: str) -> int:
     """Return how many other runs of this clone are at work."""
     found = [one for one in with_states(runs_here(root)) if one[0].run_id != besides]
     states = {run.run_id: finished_copy(run, state) or state for run, state in found}
-    merged = _finished_where_merged(root, {run.run_id: state for run, state in found if run.is_kept})
-    return len([state for state in (states | merged).values() if state.get("status") not in FINISHED])
+    later = _later_states(root, {run.run_id: state for run, state in found if run.is_kept})
+    return len([state for state in (states | later).values() if state.get("status") not in FINISHED])
 
 
 def _updated_at(state: dict[str, Any]) -> float:
@@ -284,7 +293,6 @@ def count_events(path: str) -> int | None:
 
 MAX_LINE = 200
 LARGEST = 64 * 1024 * 1024  # bytes that git prints
-DEFAULT_WORKFLOW = "fractary-faber:default"
 
 
 def state_facts(state: dict[str, Any]) -> dict[str, str | None]:
@@ -308,7 +316,7 @@ def position_lines(run: Run, state: dict[str, Any]) -> Iterator[str]:
     """
     point = resume_point(state)
     is_same = point and (point["phase"], point["step"]) == (current_phase(state), current_step(state))
-    is_said = point is None or (is_same and point["mode"] in ("continue", "after_feedback")) or not place_of(point)
+    is_said = point is None or (is_same and point["mode"] != "start") or not place_of(point)
     resume = f"{place_of(point)} ({point['mode']})" if point and not is_said else None
     facts = {**state_facts(state), "resume point": resume}
     if facts["workflow"] == DEFAULT_WORKFLOW:
@@ -320,6 +328,13 @@ def position_lines(run: Run, state: dict[str, Any]) -> Iterator[str]:
         following = _phase_after(run, state, phase)
         facts |= {"phase": f"{phase} is done{f', {following} is next' if following else ''}", "step": None}
     yield from (one_line(f"{name.capitalize()}: {value}", MAX_LINE) for name, value in facts.items() if value)
+
+
+def stop_lines(run: Run, state: dict[str, Any], notes: Sequence[Note] = ()) -> Iterator[str]:
+    """Yield what must be settled before work goes on, without what a label in brackets tells the agent to do."""
+    for line in say_what_stops(run, state, notes):
+        label = next((label for label in (APPROVAL, UNCLEAR, REJECTED) if line.startswith(label)), "")
+        yield f"{label.partition(' (')[0]}: {line.removeprefix(label)}" if label else line
 
 
 def _phase_after(run: Run, state: dict[str, Any], phase: str | None) -> str | None:

@@ -89,7 +89,7 @@ def lines(loading: Loading, result: Reload, *, is_look: bool, is_brief: bool, gi
     given = _given(result)
     yield ""
     yield RULE
-    yield from _head_lines(loading, result, is_look=is_look)
+    yield from head_lines(loading, result, is_look=is_look)
     yield f"  Workflow: {loading.state['workflow_id']}"
     yield f"  Run status: {loading.state['status']}"
     yield f"  Current phase: {loading.state.get('current_phase') or 'unknown'}"
@@ -106,12 +106,10 @@ def lines(loading: Loading, result: Reload, *, is_look: bool, is_brief: bool, gi
     yield from _closing_lines(result, is_minimal=loading.is_minimal)
 
 
-def short_lines(loading: Loading, result: Reload, *, given_bytes: int) -> Iterator[str]:
-    """Yield a load's report for an agent, which has the contents and in them the rest of the head."""
-    yield ""
-    yield from _head_lines(loading, result, is_look=False)
-    for loaded in _given(result):
-        yield f"  ✓ {_named(loaded)}{' (as an outline)' if _how(result, loaded) == 'outline' else ''}"
+def short_lines(loading: Loading, result: Reload, *, given_bytes: int, has_head: bool) -> Iterator[str]:
+    """Yield a load's report for an agent, which has the contents and in them the rest of the head, or all of it."""
+    if has_head:
+        yield from ["", *head_lines(loading, result)]
     yield from _skipped_lines(result, result.missed)
     yield from _room_lines(result, given_bytes)
     yield from _closing_lines(result, is_minimal=loading.is_minimal)
@@ -121,7 +119,8 @@ def _given(result: Reload) -> list[Loaded]:
     return [loaded for loaded in result.loaded if _how(result, loaded) not in NOT_GIVEN]
 
 
-def _head_lines(loading: Loading, result: Reload, *, is_look: bool) -> Iterator[str]:
+def head_lines(loading: Loading, result: Reload, *, is_look: bool = False) -> Iterator[str]:
+    """Yield the first line of a load's report."""
     if is_look:
         yield f"Would reload context for run: {loading.run.run_id}"
     elif _given(result):

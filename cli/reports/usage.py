@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import date, timedelta
+from itertools import pairwise
 from typing import Any
 
 from faber_ledger.cli.ui.words import duration, plural, tokens_shown
 from faber_ledger.files.text import one_line
+from faber_ledger.projections.history import ABANDONED, SessionSummary
 from faber_ledger.projections.usage import Usage, Used
 from faber_ledger.runs.progress import PHASES
 from faber_ledger.runs.settings import read_user_config
 
 MILLION = 1_000_000
 LONGEST_PHASES = LONGEST_MODELS = 150
+MOST_LOST = 2
 NOT_SPLIT = "not split by phase"
 
 
@@ -56,10 +59,10 @@ def _money(usage: Usage) -> str:
     return f"; no price for {one_line(', '.join(missing), LONGEST_MODELS)}" if len(missing) < len(models) else ""
 
 
-def usage_line(usage: Usage, *, is_open: bool = False, has_money: bool = True) -> str | None:
-    """Return what a run cost as one line, with its phases; None for no response.
+def usage_line(usage: Usage, sessions: Iterable[SessionSummary] = (), *, has_money: bool = True) -> str | None:
+    """Return what a run cost as one line, with its phases, and which of its `sessions` are not counted.
 
-    While a session `is_open` what it costs is still to come.
+    None for no response.
     """
     if not usage.used.turns:
         return None
@@ -69,8 +72,23 @@ def usage_line(usage: Usage, *, is_open: bool = False, has_money: bool = True) -
     phases = [f"{phase or NOT_SPLIT} {tokens_shown(one.used.tokens)}" for phase, one in named]
     money = _money(usage) if has_money else ""
     in_phases = f": {one_line(', '.join(phases), LONGEST_PHASES)}" if set(found) != {None} else ""
-    until = "; the open session's are counted at its end" if is_open else ""
-    return f"{_words_of(usage.used)}{in_phases}{money}{until}"
+    return f"{_words_of(usage.used)}{in_phases}{money}{_not_counted(usage, list(sessions))}"
+
+
+def _not_counted(usage: Usage, sessions: list[SessionSummary]) -> str:
+    """Return whose responses are not counted: the open session's, and those of one that broke off on another machine.
+
+    Its own clone counts them at its next start on the run.
+    """
+    counted = usage.by("session_id")
+    lost = [
+        f"a session that broke off on {one['hostname']}"
+        for one, after in pairwise(sessions)
+        if one["end_reason"] == ABANDONED and one["session_id"] not in counted and one["hostname"] != after["hostname"]
+    ]
+    is_open = any([not one["ended_at"] for one in sessions])
+    missing = [*(["the open session"] if is_open else []), *lost[-MOST_LOST:]]
+    return f"; not counted: {', '.join(missing)}" if missing else ""
 
 
 def _words_of(used: Used) -> str:
@@ -101,4 +119,5 @@ def week_lines(usage: Usage) -> Iterator[str]:
     for monday, one in _weeks_of(usage).items():
         cost = cost_of(one)
         money = "" if cost is None else f", {cost:,.2f} by your prices"
-        yield f"week of {monday}, this clone: {_words_of(one.used)}, {duration(one.used.active_seconds)} at work{money}"
+        used = f"{_words_of(one.used)}, {duration(one.used.active_seconds)} at work"
+        yield f"sessions of this clone alone, week of {monday}: {used}{money}"

@@ -140,7 +140,7 @@ def _published_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
             what = f"{events_of_log_are(lacked)} not in {run.shown(run.ledger_path)}: {why}"
             hint = publishing_hint(run, note, state)
             if why == AS_FINISHED:
-                what, hint = events_not_committed(lacked, run.run_id), ""
+                what, hint = events_not_committed(lacked), ""
             yield LogProblem("not_published", None, what, hint, is_note=True)
         if problem is None:
             return

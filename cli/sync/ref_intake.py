@@ -185,8 +185,8 @@ def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], remote: str, warn:
         elif not run.is_kept and is_tracked(run.state_path) is not False:
             sent.here.seen = sent.commit
             if time_of(theirs) > time_of(ours):
-                what = f"the state at {remote} is newer ({words}) than the one here, which git tracks"
-                warn(f"{run.run_id}: {what}: `{command_to_pull(run.root)}` brings it, once it was pushed")
+                what = f"the run has gone on ({words}) after the commit that is here: `{command_to_pull(run.root)}`"
+                warn(f"{run.run_id}: {what}; if that brings nothing, its state.json was not committed there")
         elif _is_set_back(run, sent, sent.here.base):
             common = run_git("merge-base", sent.here.base, sent.commit, at=run.root).stdout.decode().strip()
             return _merge_state(run, sent, common, ours, theirs, tell)

@@ -38,7 +38,7 @@ Row: TypeAlias = dict[str, Any]
 WORKING_SECONDS = 300.0  # since a client changed its transcript
 SECONDS = {"m": 60, "h": 3600, "d": 86400}
 ORDER = ("waiting", "failed", "stale", "open", None, "done")  # of states, by who needs somebody
-COLUMNS = ("run", "work item", "who", "agent", "phase", "branch", "PR", "age", "state")
+COLUMNS = ("run", "work item", "who", "agent", "phase", "branch", "PR", "last event", "state")
 REJECTED = "approval rejected"  # what a run waits for that somebody has to decide anew
 NUMBER = re.compile(r"(\d{1,9})/?$")  # of a pull request, at the end of its URL
 
@@ -195,8 +195,8 @@ def attention_table(rows: list[Row], marks: Callable[[Row], str] = lambda _: "",
         for row, tokens in zip(rows, used, strict=True)
     ]
     who = "who" if any(["brought_by" in row for row in rows]) else "machine"  # only the server knows logins
-    age = "sent" if any(["last_sent_at" in row for row in rows]) else "age"  # at a git remote
-    titles = [{"who": who, "age": age}.get(title, title) for title in COLUMNS]
+    age = "sent" if any(["last_sent_at" in row for row in rows]) else "last event"  # at a git remote
+    titles = [{"who": who, "last event": age}.get(title, title) for title in COLUMNS]
     lines = with_agents([(*more, *titles, *last), *cells], [row["agent"] or None for row in rows])
     yield from table(lines, flexible=(*more, *titles[1:7]))
 
@@ -224,4 +224,5 @@ def state_words(row: Row) -> str:
         return f"waiting: {row['waits_for']}{says}"
     if row["state"] in ("failed", "done"):
         return ("cancelled" if row["status"] == "cancelled" else row["state"]) + says
-    return row["activity"] or row["state"] or "-"
+    state = "at work" if row["state"] == "open" else row["state"]
+    return row["activity"] or state or "-"

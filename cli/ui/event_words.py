@@ -101,10 +101,13 @@ def _adopted(event: dict[str, Any]) -> str:
 
 
 def _reconstituted(event: dict[str, Any]) -> str:
-    point = ":".join(filter(None, [event["phase"], event["step"]])) or "an unknown point"
-    resumed = f"{event['mode']} at {point}" if event["mode"] else "nothing to resume"
     problems = [f"{found['severity']} {found['code']}" for found in event["findings"] if found["severity"] != "INFO"]
-    return f"context reconstituted ({event['status']}, {resumed}){_and(': {}', ', '.join(problems))}"
+    return f"context reconstituted{_and(': {}', ', '.join(problems))}"
+
+
+def _told(reason: str | None) -> str | None:
+    """Return a client's reason, if it says more than ours."""
+    return None if reason in ("auto", "prompt_input_exit", "other") else reason
 
 
 def _checkout(event: dict[str, Any]) -> str:
@@ -125,7 +128,7 @@ TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
         f"session started ({one['source']}){_by(one)} on {one['environment']['hostname']}{_where(one)}"
     ),
     "session_ended": lambda one: (
-        f"session ended: {one['reason']}{_and(' (the client said: {})', one['client_reason'])}"
+        f"session ended: {one['reason']}{_and(' ({})', _told(one['client_reason']))}"
         f"{INFERRED if one['inferred'] else _where(one)}"
     ),
     "checkout_recorded": _checkout,
@@ -155,9 +158,9 @@ TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "note_recorded": lambda one: f"{one['kind']}{_where(one)}: {one['text']}",
     "context_reconstituted": _reconstituted,
     "usage_recorded": lambda one: (
-        f"{one['model']} took {one['input_tokens']} tokens and {one['cached_tokens']} cached ones, and gave"
-        f" {one['output_tokens']} in {one['turns']} response{'' if one['turns'] == 1 else 's'}"
-        f"{_and(', in {}', one['in_phase'])}"
+        f"{one['input_tokens'] + one['cached_tokens'] + one['output_tokens']:,} tokens"
+        f" ({one['cached_tokens']:,} cached, {one['output_tokens']:,} out) in {one['turns']}"
+        f" response{'' if one['turns'] == 1 else 's'} of {one['model']}{_and(', in {}', one['in_phase'])}"
     ),
     "event_redacted": lambda one: f"redaction of event {one['event_id']}{_and(': {}', one['reason'])}",
     "redaction_undone": lambda one: f"redaction undone of event {one['event_id']}{_and(': {}', one['reason'])}",

@@ -42,11 +42,9 @@ def events_of_log_are(count: int) -> str:
     return f"{events_shown(count)} of the log {'is' if count == 1 else 'are'}"
 
 
-def events_not_committed(count: int, run_id: str) -> str:
+def events_not_committed(count: int) -> str:
     """Return the sentence about events of this clone that the commit which finished a run does not have."""
-    are, them = ("is", "it") if count == 1 else ("are", "them")
-    where = f"{events_shown(count)} {are} not in the commit that finished the run"
-    return f"{where}, and need not be (`faber-ledger seal {run_id}` would add {them})"
+    return f"{events_shown(count)} came after the commit that finished the run: nothing to do"
 
 
 def sessions_unknown(count: int) -> str:
@@ -184,14 +182,14 @@ def _end_of(session_id: str) -> str:
     return session_id.rpartition("-")[2] or session_id
 
 
-LONGEST_ROW, LEAST_CELL = 100, 9
+LONGEST_ROW, LEAST_CELL = 120, 9
 
 
 def table(rows: Sequence[Sequence[str]], flexible: Sequence[str] = ()) -> Iterator[str]:
     """Return the rows as lines, each column as wide as its widest cell; all rows have the same number of cells.
 
     A cell may be any text of a repository: each row is one line. The columns with a title in `flexible` are cut so
-    that a row has 100 characters, or more where the terminal is wider.
+    that a row has 120 characters, or more where the terminal is wider.
     """
     rows = [[escape(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -6,6 +6,7 @@ What matters most comes first. Texts of the repository are quoted, so that none 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from itertools import islice
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from faber_ledger.context.elsewhere import Elsewhere
 from faber_ledger.context.grants import ANSWERS
+from faber_ledger.context.markdown import sections_naming, sections_of
 from faber_ledger.context.notes import is_gone, note_of, summaries_of, words_of_note
 from faber_ledger.context.packet import describe_break, start_before
 from faber_ledger.context.position import recorded_branch
@@ -69,6 +71,8 @@ MIN_PART = 300  # units: less of a part says nothing
 LONGEST_LINE, LONGEST_VALUE = 500, 300
 NEWEST_SESSIONS = 5
 DECISION = "decision"  # the kind of a note
+# After the word, which may be bold, up to the next step or the line's end.
+DECIDED = re.compile(r"\b(?:decisions?|decided)\**:[* ]*([^*\s].*?)(?= next(?: steps?)?: |$)", re.I | re.M)
 SECONDS_APART = 3600  # of an approval in the state and FABER's event of it, at most
 ASKED = ("", "pending", "requested")  # statuses of an undecided approval, which the position shows
 OF_QUESTION = ("prompt", "request_id", "type", "requested_at", "notification_sent")  # of these the position tells
@@ -110,8 +114,8 @@ def _lacking(name: str, sources: Sources) -> str:
     """Return a part without content, and the command that has it, if there is one."""
     work_id, count = sources["context"]["work_id"], sources["known"]["events"]
     if name == "events" and count:
-        log = f"`faber-ledger log {sources['context']['run_id']}` lists the ledger's {count}"
-        return f"events (FABER's tools left none here; {log})"
+        log = f"`faber-ledger log {sources['context']['run_id']}`"
+        return f"events (FABER's tools wrote none here; those of the ledger: {log})"
     is_known = name == "issue" and work_id is not None and is_name(work_id)
     return f"{name} (no program is mapped, or it failed: run `{FETCH} {work_id}`)" if is_known else name
 
@@ -183,7 +187,12 @@ def _decisions(sources: Sources) -> Iterator[str]:
     ]
     events = [event for event in reversed(context["events"]) if event["type"] in DECISION_TYPES]
     events += reversed(context["older_decisions"])
-    timed += [(note["at"], _note_block(note)) for note in sources["known"]["notes"] if note["kind"] == DECISION]
+    known = sources["known"]
+    timed += [(note["at"], _note_block(note)) for note in known["notes"] if note["kind"] == DECISION]
+    for kind, texts in (("compaction", known["summaries"]), ("note", _plain_notes(known))):
+        timed += [
+            (one["at"], _block(f"[{one['at']}] {kind}:", said)) for one in texts for said in decided_in(one["text"])
+        ]
     lists = [state.get("pending_approvals"), state.get("approvals")]  # one that was given may stay in the former
     for one in [one for some in lists if isinstance(some, list) for one in some if isinstance(one, dict)]:
         status = text_of_value(one.get("status") or one.get("decision"))
@@ -199,6 +208,19 @@ def _decisions(sources: Sources) -> Iterator[str]:
         timed.append(_answered(of_answer, "the user's answer", answered))
     timed += [(event.get("timestamp"), _event_block(event)) for event in events]
     yield from dict.fromkeys(_by_time(timed))  # the state may have one approval in two lists
+    if spec := sources["context"]["spec"]:
+        lines = (spec.get("content") or "").split("\n")
+        end = 0
+        for section in sections_naming(sections_of(lines), "decision"):
+            text = "\n".join(lines[section["start"] + 1 : section["end"]]).strip()
+            if text and section["start"] >= end:
+                end = section["end"]
+                yield _quote(f"{_value(spec['path'])}:", text)
+
+
+def decided_in(text: str) -> list[str]:
+    """Return what a text calls a decision: what follows the word and a colon, up to the next step or the line's end."""
+    return DECIDED.findall(text)
 
 
 def _is_of_approval(event: dict[str, Any], approval: dict[str, Any]) -> bool:
@@ -224,7 +246,11 @@ def _answered(one: dict[str, Any], label: str, text: str) -> tuple[object, str]:
 
 def _notes(sources: Sources) -> Iterator[str]:
     """Yield the notes of earlier sessions, without the decisions, which are a part of their own."""
-    yield from [_note_block(note) for note in sources["known"]["notes"] if note["kind"] != DECISION]
+    yield from map(_note_block, _plain_notes(sources["known"]))
+
+
+def _plain_notes(known: Known) -> list[Note]:
+    return [note for note in known["notes"] if note["kind"] != DECISION]
 
 
 def _note_block(note: Note) -> str:
@@ -250,6 +276,8 @@ def _summaries(sources: Sources) -> Iterator[str]:
         if session["ended_at"]:
             reason = session["end_reason"] or "unknown"
             ended = "whose end never came" if reason == ABANDONED else f"ended ({reason})"
+        if not session["newly_completed"] and session["end_reason"] != ABANDONED:
+            continue
         completed = ", ".join(session["newly_completed"]) or "no phase"
         machine, started = session["hostname"] or "unknown", session["started_at"]
         line = _line(f"[{at}] session on {machine}, {ended}, started {started}: completed {completed}")
@@ -339,7 +367,10 @@ def _branch(sources: Sources) -> Iterator[str]:
     if branch and branch["files_changed"]:
         yield _quote("Changed since it left the main branch:", branch["files_changed"])
     elif work and work["files"]:
-        yield _quote("Changed by the commits below:", "\n".join(work["files"]))
+        yield _quote(
+            "Files changed by the commits below (merges, and commits that change the state alone, are left out):",
+            "\n".join(work["files"]),
+        )
     for commit in dict.fromkeys([*(work["commits"] if work else ()), *(branch["commits"] if branch else ())]):
         yield _line(f"Commit: {commit}")
     if work and work["missing"]:

@@ -349,8 +349,8 @@ def load_work_item(work_id: str | None, surroundings: Surroundings, journal: Jou
     program = surroundings["commands"].get(FETCH)
     if program is None:
         named = text_or_na(work_id)
-        way = f"run {FETCH} {named}" if is_name(work_id) else "its number is none that a command can have"
-        journal.info("issue_not_mapped", f"ℹ Issue #{named} not fetched: no program is mapped; {way}")
+        way = f"in the client, {FETCH} {named} does" if is_name(work_id) else "no command can have its number"
+        journal.info("issue_not_mapped", f"ℹ Issue #{named} not fetched: {way}")
         return None
     try:
         arguments = fill_program(program, surroundings)

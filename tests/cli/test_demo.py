@@ -79,7 +79,8 @@ def test_the_story_shows_sessions_context_and_that_the_log_holds(temporary: Path
         ("laptop", "abandoned", "-", "build"),
         ("desktop", "normal", "44.5k", "evaluate, release"),
     ]
-    assert re.findall("│ (Phase: .*)", done.stdout)[:2] == ["Phase: frame", "Phase: build"]
+    places = ["Phase: frame", "Phase: build (frame, architect are completed)"]
+    assert re.findall("│ (Phase: .*)", done.stdout)[:2] == places
     sound, empty, offer = done.stdout.splitlines()[-3:]
     assert (sound.endswith(": sound"), empty) == (True, "")
     assert "`faber-ledger demo --keep`, then `faber-ledger page`" in offer

@@ -214,14 +214,14 @@ def test_a_kept_run_that_was_finished_and_merged_elsewhere_is_listed_as_done(lap
     for work_id in ("1", "2"):
         work_and_leave(desktop, work_id)
     one, two = desktop.runs["1"], desktop.runs["2"]
-    assert re.search(rf"^~ {one} .* open$", desktop.said("run", "list"), re.MULTILINE)
+    assert re.search(rf"^~ {one} .* at work$", desktop.said("run", "list"), re.MULTILINE)
     laptop.git("merge", "--quiet", "feature/1")
     Project(laptop.root, one).change_state(status="completed")
     laptop.commit("finish 1")
     desktop.git("fetch", "--quiet")
     listed = desktop.said("run", "list")
     assert re.search(rf"^  {one} .* done$", listed, re.MULTILINE)
-    assert re.search(rf"^\* {two} .* open$", listed, re.MULTILINE)
+    assert re.search(rf"^\* {two} .* at work$", listed, re.MULTILINE)
     assert one not in desktop.said("run", "list", "--status", "in_progress")
     start_here(desktop)
     assert "\n1 other run is at work: `faber-ledger run list`\n" in desktop.said("status")

@@ -114,7 +114,7 @@ def test_every_reader_says_redacted_and_none_fails(project: Project, tmp_path: P
         assert done.returncode == 0, (arguments, done.stderr)
         if arguments[0] in ("session-load", "reconstitute"):  # a note that says nothing is noise to an agent
             assert "(redacted)" not in done.stdout
-    assert project.faber("log").stdout.count("(redacted)") >= 3
+    assert project.faber("log").stdout.count("(redacted)") >= 2
     assert "(redacted)" in (tmp_path / "run.html").read_text()
     answer = project.deliver("SessionStart.resume.print")
     assert answer.code == 0

@@ -51,7 +51,7 @@ def two(one: CarriedClone) -> CarriedClone:
 
 def test_a_change_of_the_metadata_alone_is_sent_and_taken(one: CarriedClone, two: CarriedClone) -> None:
     put(two, "second")
-    unsent = "its metadata.json has changed since: `faber-ledger sync` sends it to origin"
+    unsent = "metadata.json here has changed since: `faber-ledger sync` sends it to origin"
     assert unsent in two.faber("status").stdout
     assert two.sync().stdout == f"{RUN}: its metadata.json sent to origin\n"
     assert unsent not in two.faber("status").stdout

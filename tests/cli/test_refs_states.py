@@ -318,7 +318,8 @@ def test_a_state_that_git_tracks_is_left_until_git_ignores_it(tmp_path: Path) ->
     two.sync()
     advance(one)
     one.sync()
-    assert "than the one here, which git tracks" in two.sync().stderr
+    newer = "the run has gone on (in_progress, evaluate) after the commit that is here: `git pull`; if that brings "
+    assert newer in two.sync().stderr
     assert two.state["current_phase"] != "evaluate"
     two.git("rm", "--cached", "-q", str(two.state_path))
     (two.root / ".gitignore").write_text("state.json\n")
@@ -333,7 +334,7 @@ def test_a_state_that_git_tracks_is_left_until_git_ignores_it(tmp_path: Path) ->
 @pytest.mark.parametrize("members", [{}, {"updated_at": "2020-01-01T00:00:00Z"}], ids=["same time", "clock behind"])
 def test_a_change_is_unsent_until_it_is_sent_and_taken(one: CarriedClone, members: dict[str, str]) -> None:
     two = bring(one)
-    unsent = "its state.json has changed since: `faber-ledger sync` sends it to origin"
+    unsent = "state.json here has changed since: `faber-ledger sync` sends it to origin"
     assert unsent not in one.faber("status").stdout
     one.change(current_phase="evaluate", **members)
     assert unsent in one.faber("status").stdout

@@ -116,7 +116,7 @@ def test_status_says_for_what_a_run_waits_without_orders_to_the_agent(project: P
     run_id = project.start_run("258")
     Project(project.root, run_id).change_state(pending_approvals=[{"phase": "release", "reason": "it deploys"}])
     assert "\nPending approval: release: it deploys\n" in project.said("status")
-    assert "(do not go on before it is given): release" in project.said("run", "resume", run_id)
+    assert "  Pending approval: release: it deploys\n" in project.said("run", "resume", run_id)
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_an_event_of_a_clock_that_is_ahead_is_not_the_newest(project: Project) -
     assert names(project, "--stale", "9d") == ["third", "second"]
     assert names(project, "--since", "2026-01-06T00:00:00Z") == ["first"]
     (line,) = [one for one in project.faber("run", "list").stdout.splitlines() if "first" in one]
-    assert line.split()[-2:] == ["now", "open"]
+    assert line.split()[-3:] == ["now", "at", "work"]
 
 
 def test_a_run_whose_file_changed_is_read_again(project: Project) -> None:
@@ -142,13 +142,13 @@ def many(tmp_path: Path) -> Project:
 
 def test_the_state_of_each_run_is_known_and_its_order_by_need(many: Project) -> None:
     head, *lines = many.faber("run", "list").stdout.splitlines()
-    assert head.split() == ["run", "work", "item", "machine", "phase", "branch", "PR", "age", "state"]
+    assert head.split() == ["run", "work", "item", "machine", "phase", "branch", "PR", "last", "event", "state"]
     shown = {line.split()[0]: line for line in lines}
     assert [*shown] == [run_id for run_id, _, _ in STATES]
     for run_id, _, words in STATES:
-        assert shown[run_id].endswith(f"  {words}"), shown[run_id]
-    assert all(len(line) <= 100 for line in [head, *lines])
-    assert shown["d1"].split()[-2:] == ["-", "open"]
+        assert shown[run_id].endswith(f"  {'at work' if words == 'open' else words}"), shown[run_id]
+    assert all(len(line) <= 120 for line in [head, *lines])
+    assert shown["d1"].split()[-3:] == ["-", "at", "work"]
     assert "258 ttt" in shown["a1"]
     assert "feature/258-" not in shown["a1"]
     assert "…bbbbbbbb" in shown["a1"]
@@ -185,7 +185,7 @@ def test_a_client_here_is_working_idle_or_gone(tmp_path: Path) -> None:
         project.deliver("SessionStart.startup.print", env={"CLAUDE_PID": pid}, fields={"transcript_path": str(talk)})
         (row,) = json.loads(project.faber("run", "list", "--mine", "--json", env=env).stdout)["data"]
         line = project.faber("run", "list", env=env).stdout.splitlines()[1]
-        assert line.endswith(f"  {row['activity'] or row['state']}")
+        assert line.endswith(f"  {row['activity'] or 'at work'}")
         return row["state"], row["activity"]
 
     gone = subprocess.Popen(["true"])
@@ -193,7 +193,7 @@ def test_a_client_here_is_working_idle_or_gone(tmp_path: Path) -> None:
     assert shown(str(os.getpid()), 0) == ("open", "working")
     assert shown(str(os.getpid()), 400) == ("open", "idle")
     assert shown(str(gone.pid), 0) == ("open", None)
-    assert ", its client is gone, last heard just now (" in project.said("status")
+    assert ", but its client is gone, last heard just now (" in project.said("status")
     assert shown(str(gone.pid), 400) == ("open", None)
     assert shown(str(os.getpid()), 0, FABER_LEDGER_HOSTNAME="elsewhere") == ("open", None)
     talk = tmp_path / "not-yet.jsonl"

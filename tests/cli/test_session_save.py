@@ -149,7 +149,7 @@ def test_a_save_names_the_phases_that_the_session_itself_completed(project: Proj
     phases = {**project.state["phases"], "build": {"status": "completed"}}
     project.change_state(phases=phases)
     said = project.said("session-save")
-    assert "build (in this session: build)\n" in said
+    assert "build; in this session: build\n" in said
 
 
 def test_only_the_two_blocks_change_and_the_file_is_indented_by_two(project: Project) -> None:

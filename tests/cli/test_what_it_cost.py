@@ -51,7 +51,7 @@ def test_tokens_are_shown_by_session_phase_and_run(project: Project) -> None:
     record(project, used(session, "build", 1_000_000, 9_000_000, 45_000, 40, 900, model="claude-haiku-4-5"))
     sums = "10.1M (9.1M cached, 45.5k out) in 43 responses"
     in_phases = "frame 100.5k, build 10M, not split by phase 7"
-    line = f"{sums}: {in_phases}; the open session's are counted at its end"
+    line = f"{sums}: {in_phases}; not counted: the open session"
     assert f"Tokens: {line}\n" in project.said("status")
     assert f"tokens: {line}\n" in project.said("replay")
     assert "10.1M" in project.said("replay").splitlines()[1]

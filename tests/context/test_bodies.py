@@ -212,7 +212,7 @@ def test_nothing_is_recorded_that_a_small_packet_does_not_name(project: Project,
 # The state
 
 
-def test_the_state_is_compact_json_without_what_stands_above(project: Project) -> None:
+def test_the_state_is_compact_json_of_what_nothing_above_it_says(project: Project) -> None:
     project.change_state(
         workflow_version="2.0",
         updated_at="2026-11-20T10:20:00Z",
@@ -248,6 +248,14 @@ def test_the_state_is_compact_json_without_what_stands_above(project: Project) -
     assert loaded["given"] == "inline"
 
 
+def test_a_state_of_which_the_position_has_all_is_only_named(project: Project) -> None:
+    phases = {name: {"status": "pending"} for name in ("frame", "build")}
+    project.change_state(current_phase="frame", phases=phases, artifacts={}, current_step=None)
+    lines = packet(project).split("\n")
+    assert f"workflow-state: .fractary/runs/{RUN}/state.json. Read the file before you write it" in lines
+    assert not [line for line in lines if line.startswith("{")]
+
+
 def test_the_errors_of_a_phase_that_is_completed_are_over(project: Project) -> None:
     errors = [{"phase": "build", "message": "red"}, {"phase": "evaluate", "message": "slow"}]
     project.change_state(errors=errors, current_phase="evaluate", phases={"build": {"status": "completed"}})
@@ -260,10 +268,7 @@ def test_finished_steps_are_counted_and_the_state_is_an_outline(project: Project
     project.change_state(phases=[frame, {"phase_name": "build", "status": "in_progress"}])
     text = packet(project)
     assert '"frame":{"status":"completed"}' in text
-    assert (
-        "state.json, without what stands above, settled errors and what other phases did. Read the file before you "
-        in text
-    )
+    assert "state.json, in part. Read the file before you write it\n" in text
     assert project.of_type("artifact_loaded")[0]["given"] == "outline"
 
 

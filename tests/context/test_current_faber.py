@@ -58,7 +58,7 @@ def test_the_step_is_in_packet_hint_events_status_and_reconstitution(project: Pr
     assert "`build:implement`" in hint
     assert project.of_type("session_started")[0]["step"] == "implement"
     assert "Phase: build\nStep: implement\n" in project.faber("status").stdout
-    assert "build:implement" in project.faber("reconstitute", RUN).stdout
+    assert "Phase: build\nStep: implement\n" in project.faber("reconstitute", RUN).stdout
 
 
 # The workflow
@@ -91,7 +91,7 @@ def test_a_missing_workflow_id_is_looked_up_in_the_metadata(project: Project, wo
     assert "State file missing required fields" in (project.deliver(STARTUP).packet or "")
     project.write(f".fractary/runs/{RUN}/metadata.json", json.dumps({"workflow_id": "fractary-faber:default"}))
     assert "missing required fields" not in (project.deliver(STARTUP, client="another").packet or "")
-    assert "Workflow: fractary-faber:default" in project.faber("session-load", "--force").stdout
+    assert "Workflow: fractary-faber:default" in project.faber("session-load", "--force", "--verbose").stdout
     assert json.loads(project.faber("status", "--json").stdout)["data"]["workflow_id"] == "fractary-faber:default"
     assert project.state["workflow_id"] == workflow_id  # it is another tool's key
 

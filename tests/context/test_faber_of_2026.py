@@ -51,7 +51,7 @@ def test_a_specification_may_say_its_type_in_bold(project: Project, text: str, k
     """(faber-as-it-runs-today H13.7)"""
     project.write("specs/WORK-00258.md", text)
     project.change_state(artifacts={"spec_path": "specs/WORK-00258.md"})
-    done = project.faber("reconstitute", RUN)
+    done = project.faber("reconstitute", RUN, "--verbose")
     known = {"Type": kind, "Status": status}
     said = "".join([f"  {name}: {value}\n" for name, value in known.items() if value])
     assert f"✓ Loaded specification: specs/WORK-00258.md\n  Title: Lists\n{said}ℹ" in done.stdout
@@ -63,10 +63,10 @@ def test_events_that_fabers_tools_consolidated_are_found(project: Project) -> No
         json.dumps({"event_id": n, "type": "phase_complete", "timestamp": f"t{n}", "message": "x"}) for n in range(30)
     ]
     project.write(f".fractary/runs/{RUN}/events.jsonl", "\n".join([*lines[:29], "{", lines[29]]) + "\n")
-    done = project.faber("reconstitute", RUN)
+    done = project.faber("reconstitute", RUN, "--verbose")
     assert "No events found" not in done.stdout
     assert "✓ Loaded 20 recent events\n" in done.stdout
     assert "[t29] phase_complete: x" in done.stdout
     assert "events.jsonl, line 30" in done.stderr
     project.write(f".fractary/runs/{RUN}/events/001-step.json", json.dumps({"type": "step_start"}))
-    assert "Last Event: [N/A] step_start: " in project.faber("reconstitute", RUN).stdout
+    assert "Last Event: [N/A] step_start: " in project.faber("reconstitute", RUN, "--verbose").stdout

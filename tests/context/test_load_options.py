@@ -41,7 +41,7 @@ def test_minimal_gives_position_and_state_alone(project: Project) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert (sections(done.stdout), done.stdout.endswith(TASKS)) == ([], True)
     assert "\nworkflow-state: .fractary/" in done.stdout
-    assert "\nPhase: build\n" in done.stdout
+    assert "\nPhase: build (frame, architect are completed)\n" in done.stdout
     assert ids(project.state["context_metadata"]["artifacts_in_context"]) == ["workflow-state"]
     assert TASKS not in project.faber("session-load").stdout
 

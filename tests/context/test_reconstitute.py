@@ -162,9 +162,18 @@ def assert_report(project: Project, report: str) -> None:
     alone = project.faber("reconstitute", "--only", "report")
     assert (alone.returncode, alone.stdout, alone.stderr) == (0, report, "")
     forget_log(project)
-    done = project.faber("reconstitute")
+    done = project.faber("reconstitute", "--verbose")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith(f"\n\n{report}")
+
+
+def test_without_a_terminal_the_report_is_only_printed_on_request(project: Project) -> None:
+    first = "ℹ No specification found"
+    said = project.said("reconstitute")
+    assert first not in said
+    assert "✓ Context reconstituted" not in said
+    assert f"\n\n{first}" in project.said("reconstitute", "--verbose")
+    assert f"\n\n{first}" in project.on_terminal("reconstitute")[0]
 
 
 def forget_log(project: Project) -> None:
@@ -377,7 +386,7 @@ def test_for_build_falls_back_to_the_states_phase_if_no_phase_remains(project: P
 )
 def test_each_status_has_its_resume_point(project: Project, state: dict[str, Any], line: str, status: str) -> None:
     project.change_state(**state)
-    done = project.faber("reconstitute")
+    done = project.faber("reconstitute", "--verbose")
     assert (done.returncode, done.stderr) == (0, "")
     assert f"\n{line}\n" in done.stdout
     assert f"\n  Status: {status}\n" in done.stdout
@@ -400,7 +409,7 @@ def test_an_event_without_a_message_shows_its_error_or_its_step(project: Project
     ]
     for event, line in shown:
         put_event(project, 1, "step_error", **event)
-        said = project.faber("reconstitute").stdout
+        said = project.faber("reconstitute", "--verbose").stdout
         assert f"\n  [2025-12-06T18:30:00Z] step_error: {line}\n" in said
         assert f"\n  Last Event: [2025-12-06T18:30:00Z] step_error: {line}\n" in said
 
@@ -439,7 +448,7 @@ def test_a_resume_point_that_only_the_phase_holds_is_found(
     state = {name: value for name, value in project.state.items() if not name.startswith("current_step")}
     del state["current_phase"]
     project.put_state(state)
-    assert line in project.faber("reconstitute").stdout
+    assert line in project.faber("reconstitute", "--verbose").stdout
 
 
 # CRITICAL: nothing else runs
@@ -513,7 +522,7 @@ def warned(project: Project, code: str, block: str) -> None:
     done = project.faber("reconstitute")
     assert done.returncode == 0
     assert block in done.stderr
-    assert "✓ Context reconstituted for run: " in done.stdout
+    assert done.stdout.startswith(f"# Run {RUN}, as of ")
     assert recorded(project)[code] == "WARNING"
 
 
@@ -567,7 +576,7 @@ Note: Workflow will continue but may lack recent issue comments
 def test_an_answer_in_plain_text_is_the_description(project: Project) -> None:
     project.change_state(work_id="258")
     map_fetch(project, "print('Widgets turn\\nThey do not.\\n--\\nstate:\\tfine')")
-    done = project.faber("reconstitute")
+    done = project.faber("reconstitute", "--verbose")
     assert "✓ Loaded issue #258 (plain text: Widgets turn)\n  State, labels and comments" in done.stdout
     assert "`--json title,body,labels,comments,state,url`" in done.stdout
     issue = json.loads(project.faber("reconstitute", "--json").stdout)["data"]["issue"]
@@ -587,8 +596,11 @@ def test_row_7_a_deleted_work_item_is_a_warning(project: Project) -> None:
 def test_row_9_a_missing_branch_is_a_warning(project: Project) -> None:
     project.change_state(branch="feat/gone")
     warned(project, "branch_not_found", "⚠️ WARNING: Branch not found - continuing without branch details\n")
-    assert "ℹ Branch feat/gone not found locally (may need to fetch)\n" in project.faber("reconstitute").stdout
-    assert "  Branch:        feat/gone\n" in project.faber("reconstitute").stdout
+    assert (
+        "ℹ Branch feat/gone not found locally (may need to fetch)\n"
+        in project.faber("reconstitute", "--verbose").stdout
+    )
+    assert "  Branch:        feat/gone\n" in project.faber("reconstitute", "--verbose").stdout
     project.change_state(status="completed")  # and then merged, so that it is information
     assert context_of(project)["findings"][-1]["severity"] == "INFO"
     assert "pre-build" not in project.faber("reconstitute").stderr
@@ -603,7 +615,7 @@ def test_row_10_a_folder_without_git_is_a_warning(project: Project) -> None:
 def test_the_branch_of_a_new_runs_own_worktree_is_known(project: Project) -> None:
     project.commit()
     project.start_run("2", "--worktree")
-    made = Project(project.root.parent / "project-issue-2").said("reconstitute")
+    made = Project(project.root.parent / "project-issue-2").said("reconstitute", "--verbose")
     assert "✓ Branch exists: feature/2\n" in made
     assert made.count("  Branch: feature/2\n") == 1
 
@@ -611,7 +623,7 @@ def test_the_branch_of_a_new_runs_own_worktree_is_known(project: Project) -> Non
 def test_row_11_an_empty_events_folder_is_information(project: Project) -> None:
     (project.run / "events").mkdir()
     put(project, "events/.next-id", "1\n")
-    done = project.faber("reconstitute")
+    done = project.faber("reconstitute", "--verbose")
     assert "ℹ No events found (new run)\n" in done.stdout
     assert done.stderr == ""
     assert recorded(project)["events_empty"] == "INFO"
@@ -630,9 +642,12 @@ def test_row_12_an_unreadable_event_is_skipped_with_a_warning(project: Project) 
 
 
 def test_row_13_missing_summaries_are_information(project: Project) -> None:
-    assert "ℹ No session summaries found (first session for this run)\n" in project.faber("reconstitute").stdout
+    assert (
+        "ℹ No session summaries found (first session for this run)\n"
+        in project.faber("reconstitute", "--verbose").stdout
+    )
     (project.run / "session-summaries").mkdir()
-    done = project.faber("reconstitute")
+    done = project.faber("reconstitute", "--verbose")
     assert "ℹ Session summaries directory exists but is empty (first session)\n" in done.stdout
     assert done.stderr == ""
     assert recorded(project)["summaries_missing"] == "INFO"
@@ -804,7 +819,7 @@ def test_a_work_item_is_fetched_again_after_the_login(project: Project) -> None:
         "open(sys.argv[1], 'w'); sys.exit('HTTP 401: Bad credentials')",
         str(marker),
     )
-    done = answered(project, "2\n")
+    done = answered(project, "2\n", "--verbose")
     assert done.returncode == 0
     assert "✓ Loaded issue #258: Back\n" in done.stdout
 
@@ -843,10 +858,8 @@ def test_an_invalid_work_id_never_reaches_a_program(project: Project, work_id: s
 
 def test_an_invalid_work_id_is_in_no_command(project: Project) -> None:
     project.change_state(work_id="25 ✓ forged")
-    text = project.faber("reconstitute").stdout
-    assert (
-        "ℹ Issue #25 ✓ forged not fetched: no program is mapped; its number is none that a command can have\n" in text
-    )
+    text = project.faber("reconstitute", "--verbose").stdout
+    assert "ℹ Issue #25 ✓ forged not fetched: no command can have its number\n" in text
     assert "issue-fetch" not in text
 
 
@@ -855,8 +868,8 @@ def test_a_command_from_the_projects_settings_is_never_run(project: Project) -> 
     project.write(
         ".config/faber-ledger/config.json", json.dumps({"commands": {"/fractary-work:issue-fetch": ["false"]}})
     )
-    done = project.faber("reconstitute")
-    assert "ℹ Issue #258 not fetched: no program is mapped; run /fractary-work:issue-fetch 258\n" in done.stdout
+    done = project.faber("reconstitute", "--verbose")
+    assert "ℹ Issue #258 not fetched: in the client, /fractary-work:issue-fetch 258 does\n" in done.stdout
 
 
 def test_a_reconstitution_that_cannot_be_recorded_is_printed(project: Project) -> None:
@@ -865,5 +878,5 @@ def test_a_reconstitution_that_cannot_be_recorded_is_printed(project: Project) -
     done = project.faber("reconstitute")
     assert done.returncode == 0
     assert "⚠️ WARNING: Reconstitution not recorded\n" in done.stderr
-    assert "✓ Context reconstituted for run: " in done.stdout
+    assert done.stdout.startswith(f"# Run {RUN}, as of ")
     assert not project.clones_log.exists()

@@ -146,7 +146,7 @@ def test_what_was_edited_by_hand_is_loaded_with_force(project: Project) -> None:
     project.change_state(current_phase="evaluate", target="an edit by hand")
     printed = load(project, "--force")
     assert "an edit by hand" in printed
-    assert "\nPhase: evaluate\n" in printed
+    assert "\nPhase: evaluate (frame, architect are completed)\n" in printed
     assert project.state["target"] == "an edit by hand"
     assert project.metadata["reload_count"] == 2
 

@@ -431,3 +431,24 @@ def test_a_required_artifact_that_is_missing_comes_first_and_the_others_follow(p
     (failed,) = project.of_type("artifact_failed")
     assert (failed["artifact_id"], failed["required"]) == ("orchestration-protocol", True)
     project.assert_projected()
+
+
+def test_a_resumed_conversation_gets_what_has_changed(project: Project) -> None:
+    """The client adds a text that it has no second time, so the same state gives the same bytes."""
+
+    def given(hook: str) -> str:
+        found = project.deliver(hook, client="one").packet or ""
+        project.deliver("SessionEnd.prompt_input_exit.interactive", client="one")
+        return found
+
+    started, resume = given("SessionStart.startup.print"), "SessionStart.resume.print"
+    assert given(resume) == started
+    project.change_state(current_phase="evaluate")
+    changed = given(resume)
+    assert "the rest has not changed since.\n" in changed
+    assert "Phase: evaluate" in changed
+    assert "===== orchestration-protocol" in started
+    assert "===== orchestration-protocol" not in changed
+    assert given(resume) == changed
+    project.write(PROTOCOL, "# Another protocol\n")
+    assert "# Another protocol" in given(resume)

@@ -74,7 +74,7 @@ def test_the_most_urgent_thing_is_said_alone(project: Project) -> None:
     project.name_artifacts({"id": "plan", "path": "PLAN.md", "required": True})
     project.git("branch", "feat/258")
     project.change_state(branch="feat/258")
-    assert project.deliver(STARTUP).message == f"{LINE}; not its branch{STATUS}"
+    assert project.deliver(STARTUP).message == f"{LINE}; off its branch{STATUS}"
     status = project.faber("status").stdout
     assert "\nBranch: feat/258, but `main` is checked out here: run `git switch feat/258` before" in status
     assert "A hook said: SessionStart: ❌ ERROR: Required artifact not found / Artifact: plan / " in status
@@ -114,7 +114,7 @@ AWAY = "Branch: feat/merged, but `main` is checked out here; this clone does not
         (
             {"approvals": [{"what": "release", "by": "mia"}]},
             "approval waits",
-            "Approval that names no phase (ask the user whether it is given, and for which): (what release, by mia)",
+            "Approval that names no phase: (what release, by mia)",
         ),
         (
             {
@@ -123,12 +123,12 @@ AWAY = "Branch: feat/merged, but `main` is checked out here; this clone does not
                 "errors": [{"phase": "build", "message": "red"}],
             },
             "approval waits",
-            "Last error (build): red",
+            "Pending approval: build",
         ),
         (
             {"approvals": [{"phase": "build", "status": "rejected", "approved_by": "mia", "reason": "too slow"}]},
             "approval refused",
-            "Approval rejected (do not go on: ask the user): build: too slow (by mia)",
+            "Approval rejected: build: too slow (by mia)",
         ),
         ({"branch": "feat/merged"}, "branch not here", f"{AWAY}ask where it is"),
         (
@@ -158,8 +158,8 @@ def test_the_branch_is_said_before_the_files_that_it_has(project: Project, named
     project.git("commit", "--quiet", "-m", "The run")
     project.git("switch", "--quiet", "main")
     said = project.deliver(STARTUP, client="another").message
-    assert (said or "").endswith(f"; not its branch{STATUS}")
-    assert "they are on `feat/258` (`git switch feat/258`). " in project.faber("status").stdout
+    assert (said or "").endswith(f"; not on this branch{STATUS}")
+    assert "they are on `feat/258` (`git switch feat/258`).\n" in project.faber("status").stdout
 
 
 def test_what_hooks_said_before_the_session_is_left_to_doctor(project: Project) -> None:

@@ -52,11 +52,12 @@ def test_a_log_of_many_pages_is_complete_in_both_directions(ledger: str) -> None
 def test_log_prints_one_line_per_event(project: Path) -> None:
     done = run(project, "log")
     assert (done.returncode, done.stderr) == (0, "")
-    lines = done.stdout.splitlines()
-    assert len(lines) == 11
+    *lines, left_out = done.stdout.splitlines()
+    assert left_out == "(loads, checkouts, tokens and compactions' ends are left out; --json has all)"
+    assert [int(line[:5]) for line in lines] == [1, 2, 3, 5, 9, 10, 11]
     columns = "    3  2026-01-05T14:30:42Z  session_started       abc123  "
     assert lines[2] == columns + "session started (startup) on dev-machine-1, in frame"
-    assert lines[9].endswith("session ended: normal (the client said: logout), in build")
+    assert lines[5].endswith("session ended: normal (logout), in build")
 
 
 def test_log_prints_the_newest_events_in_either_order(project: Path) -> None:
@@ -107,4 +108,4 @@ def test_an_event_of_a_newer_program_is_shown(project: Path) -> None:
         ((seq, head),) = log.heads()
         insert_rows(log, [crafted(seq + 1, head, 1, type="coffee_made", payload='{"cups":2}')])
         log.commit()
-    assert run(project, "log").stdout.splitlines()[-1].endswith('coffee_made           -       {"cups":2}')
+    assert run(project, "log").stdout.splitlines()[-2].endswith('coffee_made           -       {"cups":2}')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from contextlib import contextmanager
 from itertools import takewhile
@@ -158,8 +159,8 @@ def test_a_state_that_waits_is_first_with_all_that_is_known(
     ):
         put_state(database, member, "quiet", json.dumps({**state, **more}))
         lines = project.faber("fleet", env={"FABER_LEDGER_URL": url}).stdout.splitlines()
-        assert lines[1].endswith(f" d  {words}")
-        assert lines[1].split()[:4] == ["quiet", "12", "Add", "CSV"]
+        assert re.search(f" d +{words}$", lines[1])
+        assert lines[1].split()[:3] == ["quiet", "12", "Add"]
         assert "  desktop via " in lines[1]
         assert "  build  " in lines[1]
         assert "  #87  " in lines[1]

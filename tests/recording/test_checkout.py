@@ -85,7 +85,7 @@ def test_the_start_of_a_run_records_the_branch_without_a_client_too(project: Pro
     assert following(started, "run_started") == [
         {"is_end": False, "has_run": True, "branch": "feat/258-csv", "uncommitted": None}
     ]
-    assert "feat/258-csv checked out at the start" in project.faber("log", "nine").stdout
+    assert "feat/258-csv checked out at the start" in project.said("log", "nine", "--type", "checkout_recorded")
     started.assert_projected()
 
 

@@ -121,7 +121,7 @@ def test_a_session_is_recorded_while_its_run_is_away(tmp_path: Path, name: str) 
     assert packet.startswith(f"# FABER run {RUN}\n"), packet
     assert "does not have the files of" in packet.partition("\nPhase: ")[0]
     assert packet.endswith("\n===== end of the FABER context\n")
-    why = "not its branch" if name == "checkout of main" else "files not here"
+    why = "off its branch" if name == "checkout of main" else "files not here"
     assert printed["systemMessage"].endswith(f"; {why} (faber-ledger status)")
     assert "does not have the files of" in project.faber("status", RUN).stdout
     assert project.faber("note", "add", "while it was away", "--run-id", RUN).returncode == 0
@@ -173,7 +173,7 @@ def test_a_command_records_on_the_kept_run_and_says_so(left: Project, command: l
     done = left.faber(*command)
     assert done.returncode == 0, done.stderr
     assert (
-        f"This work tree does not have the files of {RUN}: they are on `feature` (`git switch feature`). "
+        f"This work tree does not have the files of {RUN}: they are on `feature` (`git switch feature`).\n"
         in done.stderr
     )
     assert len(events_below_git(left)) > before
@@ -189,8 +189,24 @@ def test_a_command_that_writes_the_runs_files_says_where_they_are(left: Project,
 
 
 @pytest.mark.parametrize("command", [["session-load", "--run-id", RUN], ["reconstitute", RUN]])
-def test_a_load_says_that_another_branch_is_checked_out(left: Project, command: list[str]) -> None:
-    assert "\nBranch: feature, but `main` is checked out here: run `git switch feature`" in left.said(*command)
+def test_a_load_says_once_how_to_get_to_the_branch(left: Project, command: list[str]) -> None:
+    said = left.said(*command)
+    assert "\nBranch: feature, but `main` is checked out here\n" in said
+    assert said.count("`git switch feature`") == 1
+
+
+def test_a_conversation_where_the_run_is_not_may_be_about_other_work(left: Project) -> None:
+    """It is told where the run is, and recorded on it once it has loaded the context there."""
+    known = len(events_below_git(left))
+    packet = left.deliver(START, client="two", pid="2").packet or ""
+    assert "its files: they are on `feature` (`git switch feature`). Nothing is recorded here." in packet
+    assert "What to do" not in packet
+    for hook in (PRE, "SessionEnd.other.print"):
+        left.deliver(hook, client="two", pid="2")
+    assert len(events_below_git(left)) == known
+    left.git("switch", "-q", "feature")
+    assert left.faber("session-load", env={"CLAUDE_CODE_SESSION_ID": "two"}).returncode == 0
+    assert [one["client"] for one in events_below_git(left)][known:].count("two") > 1
 
 
 def test_nobody_needs_the_files_of_a_finished_run(left: Project) -> None:
@@ -206,8 +222,8 @@ def test_a_resumed_run_leaves_the_way_to_its_branch_free(left: Project) -> None:
         "run", "resume", RUN
     )
     assert not left.state_path.exists()
-    left.deliver(START, client="two", pid="2")
     left.git("switch", "-q", "feature")
+    left.deliver(START, client="two", pid="2")
     assert len(events_below_git(left)) > known
     assert left.faber("project", RUN).returncode == 0
     left.assert_projected()
