@@ -383,8 +383,11 @@ def _are_as_usual(phases: dict[str, Any], current: str | None) -> bool:
         ("completed" if place < at else "pending", phases[name]) for place, name in enumerate(names) if place != at
     ]
     own = phases[names[at]] if at >= 0 else {}
-    return own.keys() - TIMES <= {"status", "completed_steps", "current_step"} and all(
-        [one == {"status": status} for status, one in usual]
+    is_usual = own.get("status", "pending") in ("pending", "in_progress", "completed")
+    return (
+        is_usual
+        and own.keys() - TIMES <= {"status", "completed_steps", "current_step"}
+        and all([one == {"status": status} for status, one in usual])
     )
 
 
@@ -412,7 +415,11 @@ def _prune(value: Any, said: AbstractSet[str], items: int, characters: int, dept
     kept = list(value.items()) if len(value) <= items * MAX_MEMBERS else list(value.items())[-items * MAX_MEMBERS :]
     pruned = {}
     for name, member in kept:
-        if name in TIMES or _is_in_position(member, said) or (name in PLACES_SAID and member in said):
+        if (
+            name in TIMES
+            or _is_in_position(member, said)
+            or (name in PLACES_SAID and isinstance(member, str) and member in said)
+        ):
             continue
         count = len(member) if isinstance(member, list) else 0
         shown = _prune(member, said, items, characters, depth - 1)

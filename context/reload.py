@@ -213,8 +213,8 @@ class Reload:
 
         Notes and another conversation's summary come from `log`, where it can be read; `elsewhere` is about other
         clones, `before` is a sentence about what must come first, and `branch` is the run's by its log. A conversation
-        that is resumed gets the position, and of the artifacts those that it lacks; the whole packet again if nothing
-        has changed, since a client adds no text twice, unless it `keeps_packets` and does.
+        that is resumed gets the position, the state, and the artifacts that it lacks; if nothing has changed since a
+        whole packet the same one, which a client adds no second time unless it `keeps_packets`.
         """
         parts = self.parts()
         keeper = None if has_summaries_in_git else run
@@ -230,33 +230,20 @@ class Reload:
         on_failure = find_rules_of_failure(self.state, parts)
         about: Any = {"workflow": self.workflow, "notes": notes, "branch": branch}
         position = render_position(run, self.state, **about, before=first, on_failure=on_failure)
-        text, given = packet.pack(
-            position,
-            parts,
-            problems,
-            budget=budget,
-            state=self.state,
-            notes=position["other_notes"],
-            summary=summary,
-            not_loaded=[] if run.is_kept else self.not_loaded(),
-            also=packet.list_more(run, parts, budget),
-            is_copy=run.is_kept,
-        )
+        more: Any = {"budget": budget, "state": self.state, "is_copy": run.is_kept}
+        more |= {"not_loaded": [] if run.is_kept else self.not_loaded()}
+        also = packet.list_more(run, parts, budget)
+        notes = position["other_notes"]
+        text, given = packet.pack(position, parts, problems, notes=notes, summary=summary, also=also, **more)
         self._note_given(given)
-        held = _held_by(log, client) if log is not None and source == "resume" else set()
-        texts = self._loads(is_state=False)
-        kept = texts & held
-        if not kept or (not keeps_packets and texts | self._loads(is_state=True) <= held):
+        held, was_whole = _held_by(log, client) if log is not None and source == "resume" else (set(), False)
+        kept = {name for name, *_ in self._loads() & held if name not in self._state_ids()}
+        if not kept or (was_whole and not keeps_packets and self._loads() <= held):
             return text
-        names = {name for name, _, _ in kept}
-        parts = [part for part in parts if not (part.get("is_state") or part["artifact_id"] in names)]
-        position = render_position(run, self.state, **about, before=first, on_failure=on_failure)
         position["text"] = position["text"].replace(WHAT_THIS_IS, UNCHANGED, 1)
-        text, given = packet.pack(position, parts, problems, budget=budget, notes=position["other_notes"])
+        lacking = [part for part in parts if part["artifact_id"] not in kept]
+        text, given = packet.pack(position, lacking, problems, notes=notes, **more)
         self.given |= given
-        for one in self.loaded:
-            if one["is_state"]:
-                self.given[one["artifact"]["id"]] = "pointer"
         return text
 
     def _note_given(self, given: dict[str, Given]) -> None:
@@ -265,13 +252,13 @@ class Reload:
         self.given = {name: given.get(name, "pointer") for name in names}
         self._unnamed = {name for name in names if name not in given}
 
-    def _loads(self, *, is_state: bool) -> set[Load]:
-        """Return what the packet gives: of the run's state, or of all else."""
-        return {
-            (one["artifact"]["id"], keyed(self.root, one["sha256"]), self.given[one["artifact"]["id"]])
-            for one in self.loaded
-            if one["is_state"] == is_state and self.given[one["artifact"]["id"]] != "pointer"
-        }
+    def _loads(self) -> set[Load]:
+        """Return what the packet gives."""
+        given = [(one, self.given[one["artifact"]["id"]]) for one in self.loaded]
+        return {(one["artifact"]["id"], keyed(self.root, one["sha256"]), how) for one, how in given if how != "pointer"}
+
+    def _state_ids(self) -> set[str]:
+        return {one["artifact"]["id"] for one in self.loaded if one["is_state"]}
 
     def drafts(self, session_id: str, client: str | None, environment: Environment | None = None) -> list[Draft]:
         """Return the events of this reload, none for an artifact that the packet does not name.
@@ -313,18 +300,21 @@ class Reload:
         return selection.recorded_trigger((matching or self.triggers)[0])
 
 
-def _held_by(log: Log, client: str | None) -> set[Load]:
-    """Return what a client's conversation was given at its last start here; nothing if a compaction has cut it."""
+def _held_by(log: Log, client: str | None) -> tuple[set[Load], bool]:
+    """Return what a client's conversation was given at its last start here, and whether that packet was surely whole.
+
+    Nothing if a compaction has cut it.
+    """
     held: set[Load] = set()
     for recorded in log.newest_by(client):
         event: dict[str, Any] = dict(recorded["event"])
         if event["type"] == "compaction_completed" or event.get("reason") == "compaction":
-            return set()
+            return set(), False
         if event["type"] == "artifact_loaded":
             held.add((event["artifact_id"], event["sha256"], event.get("given")))
         if event["type"] == "session_started":
-            break
-    return held
+            return held, event.get("source") != "resume"
+    return held, False
 
 
 def _is_over(state: dict[str, Any], summary: Remembered) -> bool:

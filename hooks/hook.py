@@ -16,7 +16,7 @@ from faber_ledger.recording.sessions import sessions_elsewhere
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.active import can_be_on_branch, name_if_none_is
 from faber_ledger.runs.clone import is_set_up_unchecked, note_use, read_used_runs, writer_of
-from faber_ledger.runs.git import may_be_behind
+from faber_ledger.runs.git import branch_of, may_be_behind
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.publish import agreed_carry, carries_refs
 from faber_ledger.runs.seen import client_of_process, note_session
@@ -126,8 +126,11 @@ class Hook:
 
     def is_elsewhere(self) -> bool:
         """Return whether the client may be on other work: it has no session on the run, nor the tree its branch."""
-        is_known = self._seen is not None and self._seen.run_id == self.run.run_id
-        return not is_known and not can_be_on_branch(self.run.root, self.run.run_id)
+        root, seen = self.run.root, self._seen
+        if seen is None and self.call.text("source") in ("clear", "fork"):
+            seen = client_of_process(root, self.call.pid, self.call.client)
+        is_known = branch_of(root) is None or (seen is not None and seen.run_id == self.run.run_id)
+        return not is_known and not can_be_on_branch(root, self.run.run_id)
 
     def finish(self) -> None:
         """Remove the answered delivery from the inbox if what happened is in the log.

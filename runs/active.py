@@ -235,7 +235,7 @@ class Here:
 
 def can_be_on_branch(root: str, run_id: str) -> bool:
     """Return whether the checked-out branch is a run's own, or the run has none."""
-    from faber_ledger.runs.kept import run_here  # no hook asks
+    from faber_ledger.runs.kept import run_here
 
     return Here(root).may_be_home_of(run_here(root, run_id), None)
 

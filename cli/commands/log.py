@@ -77,11 +77,11 @@ def log(
     if since is not None and until is not None and since > until:
         raise click.UsageError("--since is later than --until: no event is between them")
     chosen = run_with_ledger(run)
-    listed = kinds if kinds or session or as_json else None
+    is_all = bool(kinds or session or as_json)
     wanted = EventQuery(
         session=find_session(chosen, session),
-        types=listed or (),
-        without=ROUTINE if listed is None else (),
+        types=kinds,
+        without=() if is_all else ROUTINE,
         machine=machine,
         since=since,
         until=until,
@@ -93,7 +93,9 @@ def log(
     def find() -> Iterator[Recorded]:
         return find_events(partial(read_log, chosen), wanted, limit=count, newest_first=reverse)
 
-    if next(find(), None) is None:
+    routine = iter(()) if is_all else find_events(partial(read_log, chosen), wanted._replace(types=ROUTINE, without=()))
+    left_out = [LEFT_OUT] if next(routine, None) is not None else []
+    if next(find(), None) is None and not left_out:
         alone = f" of a session on {machine}; --machine WRITER also finds what a clone recorded outside of sessions"
         say(f"no events{alone if machine else ''}")
     elif as_json:
@@ -102,8 +104,6 @@ def log(
     else:
         ends = [*find_events(partial(read_log, chosen), EventQuery(types=("session_ended",)))]
         own = {end["event"].get("session_id") for end in ends if dict(end["event"]).get("inferred") is False}
-        routine = find_events(partial(read_log, chosen), EventQuery(types=ROUTINE)) if listed is None else iter(())
-        left_out = [LEFT_OUT] if next(routine, None) is not None else []
         show_long(lambda: chain((_line(one, is_replaced=_is_replaced(one, own)) for one in find()), left_out))
 
 

@@ -87,7 +87,7 @@ def _lines(run: Run, result: dict[str, Any]) -> list[str]:
         ]
     if outcome == "not_published":
         hint = publishing_hint(run, TreeNote(run), state_file.read_state(run).value)
-        return [*removed, f"{run_id}: nothing is written, since {result['why']}; {hint}"]
+        return [*removed, f"{run_id}: nothing is written, because {result['why']}; {hint}"]
     words = {
         "written": "sessions and context_metadata written from the log",
         "unchanged": "state.json already shows what the log says",

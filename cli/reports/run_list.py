@@ -43,6 +43,7 @@ from faber_ledger.runs.progress import (
     branch_name,
     current_phase,
     current_step,
+    phase_statuses,
     phases_completed,
     place_of,
     resume_point,
@@ -76,9 +77,11 @@ def list_runs(root: str, filters: Filters, read: Callable[[Run], RunFacts]) -> l
         known = facts
         if (state := later.get(run.run_id)) is not None:
             shown = {"work_id": state.get("work_id"), "status": state.get("status"), "phase": current_phase(state)}
-            shown |= {"problem": None, "machine": None}  # of what was recorded since this clone knows nothing
-            known = facts._replace(row={**facts.row, **shown}, state=state, usage=Usage())
+            shown |= {"problem": None, "machine": None}  # who did that, and what it cost, is not known here
+            known = facts._replace(row={**facts.row, **shown}, state=state)
         row = describe_facts(run, known, filters)
+        if run.run_id in later:
+            row["usage"] = None
         if not filters.fit(row):
             continue
         about = {"run_id": run.run_id, "active": run.run_id == active, "in_work_tree": not run.is_kept}
@@ -321,8 +324,8 @@ def position_lines(run: Run, state: dict[str, Any]) -> Iterator[str]:
     facts = {**state_facts(state), "resume point": resume}
     if facts["workflow"] == DEFAULT_WORKFLOW:
         del facts["workflow"]
-    if state.get("status") == "completed":
-        del facts["phases completed"]  # all
+    if state.get("status") == "completed" and {*phase_statuses(state).values()} <= {"completed"}:
+        del facts["phases completed"]
     phase = current_phase(state)
     if point and is_same and point["mode"] == "continue" and phase in phases_completed(state):
         following = _phase_after(run, state, phase)

@@ -84,7 +84,8 @@ def _not_counted(usage: Usage, sessions: list[SessionSummary]) -> str:
     lost = [
         f"a session that broke off on {one['hostname']}"
         for one, after in pairwise(sessions)
-        if one["end_reason"] == ABANDONED and one["session_id"] not in counted and one["hostname"] != after["hostname"]
+        if one["end_reason"] == ABANDONED and one["session_id"] not in counted
+        if one["hostname"] not in (None, after["hostname"])
     ]
     is_open = any([not one["ended_at"] for one in sessions])
     missing = [*(["the open session"] if is_open else []), *lost[-MOST_LOST:]]

@@ -71,8 +71,10 @@ MIN_PART = 300  # units: less of a part says nothing
 LONGEST_LINE, LONGEST_VALUE = 500, 300
 NEWEST_SESSIONS = 5
 DECISION = "decision"  # the kind of a note
-# After the word, which may be bold, up to the next step or the line's end.
-DECIDED = re.compile(r"\b(?:decisions?|decided)\**:[* ]*([^*\s].*?)(?= next(?: steps?)?: |$)", re.I | re.M)
+# After the word at the beginning of a sentence, up to the next step or the line's end.
+DECIDED = re.compile(
+    r"(?:^[-*> ]*|[.;!?] +)\**(?:decisions?|decided)\**:[* ]*([^*\s].*?)(?= next(?: steps?)?: |$)", re.I | re.M
+)
 SECONDS_APART = 3600  # of an approval in the state and FABER's event of it, at most
 ASKED = ("", "pending", "requested")  # statuses of an undecided approval, which the position shows
 OF_QUESTION = ("prompt", "request_id", "type", "requested_at", "notification_sent")  # of these the position tells
@@ -213,7 +215,7 @@ def _decisions(sources: Sources) -> Iterator[str]:
         end = 0
         for section in sections_naming(sections_of(lines), "decision"):
             text = "\n".join(lines[section["start"] + 1 : section["end"]]).strip()
-            if text and section["start"] >= end:
+            if text and section["start"] >= end and not section["title"].lower().startswith("open"):
                 end = section["end"]
                 yield _quote(f"{_value(spec['path'])}:", text)
 

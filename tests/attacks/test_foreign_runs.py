@@ -113,7 +113,7 @@ def assert_kept_apart(pair: Pair, *, lacks: str, is_foreign: bool = False) -> No
     assert "\nerror " not in alice.call("faber-ledger", "doctor").stdout
     for command in ("status", "project"):
         shown = alice.faber(command, RUN).stdout
-        assert ("since the file there is another run's; the log has all events\n" in shown) == is_foreign
+        assert ("because the file there is another run's; the log has all events\n" in shown) == is_foreign
     alice.call("faber-ledger", "seal", RUN)
     alice.faber("verify", RUN)
     if is_foreign:

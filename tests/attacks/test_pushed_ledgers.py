@@ -344,7 +344,7 @@ def test_a_ledger_of_a_newer_format_stops_nothing(team: Team) -> None:
     bob.ledger.write_bytes(pushed)
     bob.faber("note", "add", "beside it")
     for command in ("status", "project"):
-        assert "since the file there is of a newer format; the log has all events\n" in bob.faber(command).stdout
+        assert "because the file there is of a newer format; the log has all events\n" in bob.faber(command).stdout
     for words in (("show", "1"), ("export",), ("seal",), ("project",), ("run", "list")):
         bob.faber(*words)
     bob.faber("verify", code=NewerFormat.exit_code)

@@ -288,3 +288,12 @@ def test_any_state_keeps_to_its_room(phases: Any, phase: str, room: int, is_long
     assert units(text) <= room
     if text and how != SHORTENED:
         json.loads(text, strict=False)
+
+
+def test_a_phase_that_is_not_as_usual_is_told() -> None:
+    def shown(build: str) -> str:
+        phases = {"frame": {"status": "completed"}, "build": {"status": build}, "release": {"status": "pending"}}
+        return compact_state({"current_phase": "build", "phases": phases, "branch": {"name": "x"}}, 1000)[0]
+
+    assert '"build":{"status":"failed"}' in shown("failed")
+    assert "phases" not in shown("in_progress")

@@ -14,7 +14,7 @@ import pytest
 from support.project import RUN, Project, usual_state
 from support.sizes import few
 
-from faber_ledger.context.reconstitution.content import PARTS
+from faber_ledger.context.reconstitution.content import PARTS, decided_in
 from faber_ledger.files.text import units
 
 SPEC = "specs/WORK-258.md"
@@ -453,3 +453,8 @@ def test_who_approved_and_what_was_answered_are_among_the_decisions(project: Pro
         assert len([line for line in only(project, "decisions") if "approv" in line]) == 2, other
     project.change_state(feedback_request={**asked, "response": "yes, it lied", "answered_by": "otto"})
     assert [line for line in only(project, "decisions") if "yes, it lied" in line and "otto" in line]
+
+
+def test_what_is_open_is_no_decision() -> None:
+    said = "Work. Decision: flock, since x. Next: a test\n- **Decided:** b\nTo be decided: c. Nothing decided: wait"
+    assert decided_in(said) == ["flock, since x.", "b"]

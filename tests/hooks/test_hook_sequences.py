@@ -443,8 +443,9 @@ def test_a_resumed_conversation_gets_what_has_changed(project: Project) -> None:
 
     started, resume = given("SessionStart.startup.print"), "SessionStart.resume.print"
     assert given(resume) == started
-    project.change_state(current_phase="evaluate")
+    project.change_state(current_phase="evaluate", open_question="60 or 600?", branch={"name": "not a text"})
     changed = given(resume)
+    assert '"open_question":"60 or 600?"' in changed
     assert "the rest has not changed since.\n" in changed
     assert "Phase: evaluate" in changed
     assert "===== orchestration-protocol" in started

@@ -261,9 +261,9 @@ def test_before_the_first_phase_begins_a_response_is_in_the_phase_that_the_run_s
     deliver(project, PRE, path)
     assert counted(project, "in_phase", "input_tokens") == [("frame", 3)]
     assert "in 2 responses: frame 9\n" in project.said("status")
-    shown = project.said("log", "--phase", "frame").splitlines()
+    shown = project.said("log", "--phase", "frame", "--type", "usage_recorded").splitlines()
     assert [line for line in shown if "usage_recorded" in line and line.endswith(", in frame")]
-    assert "usage_recorded" not in project.said("log", "--phase", "build")
+    assert "usage_recorded" not in project.said("log", "--phase", "build", "--type", "usage_recorded")
 
 
 @pytest.mark.parametrize("name", [TOKEN, "m" * 500, "claude-\u202e\n", 7])

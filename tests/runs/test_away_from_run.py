@@ -209,6 +209,13 @@ def test_a_conversation_where_the_run_is_not_may_be_about_other_work(left: Proje
     assert [one["client"] for one in events_below_git(left)][known:].count("two") > 1
 
 
+def test_a_start_where_no_branch_is_checked_out_is_recorded(left: Project) -> None:
+    left.git("checkout", "-q", "--detach")
+    known = len(events_below_git(left))
+    assert "Nothing is recorded here" not in (left.deliver(START, client="two", pid="2").packet or "")
+    assert len(events_below_git(left)) > known
+
+
 def test_nobody_needs_the_files_of_a_finished_run(left: Project) -> None:
     copy = left.private / "state.json"
     copy.write_text(copy.read_text().replace('"in_progress"', '"completed"', 1))

@@ -54,7 +54,7 @@ def test_project_says_why_it_writes_nothing(project: Project) -> None:
     record(project)
     done = project.faber("project", RUN)
     assert (done.returncode, changed(project)) == (0, "")
-    assert "nothing is written, since the branch other is not the run's; `faber-ledger seal" in done.stdout
+    assert "nothing is written, because the branch other is not the run's; `faber-ledger seal" in done.stdout
     assert project.faber("seal", RUN).returncode == 0
     assert "already shows what the log says" in project.faber("project", RUN).stdout
 
