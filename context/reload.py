@@ -303,17 +303,19 @@ class Reload:
 def _held_by(log: Log, client: str | None) -> tuple[set[Load], bool]:
     """Return what a client's conversation was given at its last start here, and whether that packet was surely whole.
 
-    Nothing if a compaction has cut it.
+    Nothing if a compaction has cut it; the end of one follows the start after it.
     """
     held: set[Load] = set()
+    is_cut = False
     for recorded in log.newest_by(client):
         event: dict[str, Any] = dict(recorded["event"])
-        if event["type"] == "compaction_completed" or event.get("reason") == "compaction":
+        is_cut |= event["type"] == "compaction_completed"
+        if event.get("reason") == "compaction":
             return set(), False
         if event["type"] == "artifact_loaded":
             held.add((event["artifact_id"], event["sha256"], event.get("given")))
         if event["type"] == "session_started":
-            return held, event.get("source") != "resume"
+            return held if not is_cut or event["source"] == "compact" else set(), event["source"] != "resume"
     return held, False
 
 

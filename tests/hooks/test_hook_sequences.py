@@ -451,5 +451,11 @@ def test_a_resumed_conversation_gets_what_has_changed(project: Project) -> None:
     assert "===== orchestration-protocol" in started
     assert "===== orchestration-protocol" not in changed
     assert given(resume) == changed
+    for hook in ("PreCompact.auto.print", "SessionStart.compact.print", "PostCompact.auto.print"):
+        compacted = project.deliver(hook, client="one").packet or ""
+        assert ("===== orchestration-protocol" in compacted) == (hook == "SessionStart.compact.print")
+    project.deliver("SessionEnd.prompt_input_exit.interactive", client="one")
+    project.change_state(open_question="30?")
+    assert "===== orchestration-protocol" not in given(resume)
     project.write(PROTOCOL, "# Another protocol\n")
     assert "# Another protocol" in given(resume)

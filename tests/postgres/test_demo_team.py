@@ -50,6 +50,8 @@ def test_the_team_demo_shows_fleet_search_and_resume_and_leaves_nothing(place: P
         "byte for byte",
     ):
         assert shown in said
-    assert re.search(r"build - - (now|\d+ s) at work .* release - - (now|\d+ s) done", said)  # before and after the kill
+    assert re.search(
+        r"build - - (now|\d+ s) at work .* release - - (now|\d+ s) done", said
+    )  # before and after the kill
     assert list(place.iterdir()) == []
     assert servers_in(place) == ""
