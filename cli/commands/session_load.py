@@ -201,15 +201,19 @@ def _show(loading: Loading, result: Reload, packet: str, failure: Exception | No
     room = max(BESIDE_CONTENTS - units("".join(warnings)), LONGEST)
     failure = failure or _required_failure(result, form)
     start, given, rest = packet.partition(WHAT_THIS_IS)
-    has_head = bool(given and result.loaded) and start.startswith("# ") and failure is None and not form.is_whole
+    begins_with_head = (
+        bool(given and result.loaded) and start.startswith("# ") and failure is None and not form.is_whole
+    )
     if packet and not form.as_json:
-        tell_lines("\n".join([*report.head_lines(loading, result), "", rest]) if has_head else packet)
+        tell_lines("\n".join([*report.head_lines(loading, result), "", rest]) if begins_with_head else packet)
     lines: list[str] = []
     size = _size(packet)
     if failure is None and form.is_whole:
         lines = [*report.lines(loading, result, is_look=not form.records, is_brief=form.has_steps, given_bytes=size)]
     if failure is None and (not lines or (form.is_bounded and units("\n".join(lines)) > room)):
-        short = "\n".join(map(escape, report.short_lines(loading, result, given_bytes=size, is_head_told=has_head)))
+        short = "\n".join(
+            map(escape, report.short_lines(loading, result, given_bytes=size, has_head=not begins_with_head))
+        )
         lines = cut_middle(short, room, CUT).split("\n") if short else []
     show({**report.data(loading, result), "context": packet}, lines, as_json=form.as_json)
     if failure is not None:

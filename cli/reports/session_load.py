@@ -106,9 +106,9 @@ def lines(loading: Loading, result: Reload, *, is_look: bool, is_brief: bool, gi
     yield from _closing_lines(result, is_minimal=loading.is_minimal)
 
 
-def short_lines(loading: Loading, result: Reload, *, given_bytes: int, is_head_told: bool) -> Iterator[str]:
-    """Yield a load's report for an agent, which has the contents and in them the rest of the head, or all of it."""
-    if not is_head_told:
+def short_lines(loading: Loading, result: Reload, *, given_bytes: int, has_head: bool) -> Iterator[str]:
+    """Yield the short report of a load, for an agent that has the contents; they may already begin with its head."""
+    if has_head:
         yield from ["", *head_lines(loading, result)]
     yield from _skipped_lines(result, result.missed)
     yield from _room_lines(result, given_bytes)

@@ -76,9 +76,9 @@ def usage_line(usage: Usage, sessions: Iterable[SessionSummary] = (), *, has_mon
 
 
 def _not_counted(usage: Usage, sessions: list[SessionSummary]) -> str:
-    """Return whose responses are not counted: the open session's, and those of one that broke off on another machine.
+    """Return the sessions whose tokens are missing: the open one, and the last that broke off on another machine.
 
-    Its own clone counts them at its next start on the run.
+    The clone of such a session counts it at its next start on the run.
     """
     counted = usage.by("session_id")
     lost = [

@@ -105,8 +105,8 @@ def _reconstituted(event: dict[str, Any]) -> str:
     return f"context reconstituted{_and(': {}', ', '.join(problems))}"
 
 
-def _told(reason: str | None) -> str | None:
-    """Return a client's reason, if it says more than ours."""
+def _notable(reason: str | None) -> str | None:
+    """Return a client's reason if it adds something to ours, else None."""
     return None if reason in ("auto", "prompt_input_exit", "other") else reason
 
 
@@ -128,7 +128,7 @@ TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
         f"session started ({one['source']}){_by(one)} on {one['environment']['hostname']}{_where(one)}"
     ),
     "session_ended": lambda one: (
-        f"session ended: {one['reason']}{_and(' ({})', _told(one['client_reason']))}"
+        f"session ended: {one['reason']}{_and(' ({})', _notable(one['client_reason']))}"
         f"{INFERRED if one['inferred'] else _where(one)}"
     ),
     "checkout_recorded": _checkout,
