@@ -10,6 +10,7 @@ from __future__ import annotations
 from faber_ledger.files.text import clip, defuse, defuse_tags, one_line, units
 from faber_ledger.ledger.encoding import encoder
 from faber_ledger.runs.progress import (
+    answer_of,
     current_phase,
     current_step,
     is_settled,
@@ -87,7 +88,7 @@ class Body:
         self._drawn: tuple[str, list[Span]] = "", []
         size = len(part["content"])
         most = (MAX_WHOLE if is_needed else MAX_SHORT) if is_by_need else room
-        self._whole = show_whole(part) if size <= most and not _is_only_outlined(part) else ""
+        self._whole = show_whole(part, focus.phase) if size <= most and not _is_only_outlined(part) else ""
         if self._whole:
             self.most = units(self._whole)
         else:
@@ -130,13 +131,13 @@ def _is_only_outlined(part: Part) -> bool:
     return part.get("is_outlined", False) and len(part["content"]) > MIN_OUTLINE
 
 
-def show_whole(part: Part) -> str:
-    """Return an artifact with its whole text; empty if the marks would be too long."""
+def show_whole(part: Part, phase: str) -> str:
+    """Return an artifact with its whole text, as a phase needs it; empty if the marks would be too long."""
     mark = mark_for(part["content"])
     if len(mark) > MAX_RUN:
         return ""
     place = f"{defuse(one_line(part['source']))} ({kilobytes(part['size_bytes'])})"
-    head = f"\n{mark} {name_of(part)}: whole, {place}{_described(part)}\n"
+    head = f"\n{mark} {name_of(part)}: whole, {place}{_described(part, phase)}\n"
     return f"{head}{defuse_tags(part['content'].rstrip())}\n{mark} end of {name_of(part)}\n"
 
 
@@ -150,7 +151,7 @@ def show_parts(part: Part, room: int, look: int, needs: Needs, *, fills: bool = 
     mark = mark_for(part["content"])
     rest = defuse(one_line(part["source"])) if part.get("is_file", True) else f"`{load_command(part)}`"
     head = f"\n{mark} {name_of(part)}: parts of its {kilobytes(part['size_bytes'])}; whole: {rest}"
-    head += f"{_described(part)}\n"
+    head += f"{_described(part, needs['phase'])}\n"
     end = f"{mark} end of {name_of(part)}\n"
     left = room - units(head) - units(end)
     if len(mark) > MAX_RUN:
@@ -165,10 +166,11 @@ def name_of(part: Part) -> str:
     return defuse(one_line(part["artifact_id"], MAX_NAME))
 
 
-def _described(part: Part) -> str:
+def _described(part: Part, phase: str) -> str:
     """Return an artifact's description as it follows its place; nothing if its id says the same."""
     said = "" if part["artifact_id"] in KNOWN else described(defuse(one_line(part["description"])))
-    return f"{said}{UNTICKED}" if "- [ ]" in part["content"] and _kind_of(part) == "specification" else said
+    may_be_built = "- [ ]" in part["content"] and phase not in ("frame", "architect")
+    return f"{said}{UNTICKED}" if may_be_built and _kind_of(part) == "specification" else said
 
 
 def load_command(part: Part) -> str:
@@ -343,6 +345,8 @@ def compact_state(
     if isinstance(retries := members.get("retries"), dict):
         members["retries"] = {name: one for name, one in retries.items() if statuses.get(name) != "completed"}
         members = {name: value for name, value in members.items() if value != {}}
+    if statuses.get("evaluate") == "completed" and answer_of(state) and state.get("status") != "awaiting_feedback":
+        members.pop("feedback_request", None)  # what was asked has been built
     errors = members.pop("errors", None)
     left = [one for one in errors if not is_settled(state, one)] if isinstance(errors, list) else errors
     members |= {"errors": left} if left else {}

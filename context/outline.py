@@ -315,7 +315,7 @@ class _Outline:
     def render(self, pieces: list[Piece], room: int) -> str:
         """Return the pieces with a mark for each cut, which names headings as there is room."""
         bare = units(self._join_pieces(pieces, set()))
-        left, listed = min(room - bare - len(MORE) * len(self.gaps(pieces)), MAX_HEADINGS), set()
+        left, listed = min(room - bare - len(f", with {MORE}") * len(self.gaps(pieces)), MAX_HEADINGS), set()
         shown = {at for start, end, _ in pieces for at in range(start, end)}
         for start, text in self.headings:
             if start not in shown:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
 
     class Position(TypedDict):
-        """The position's text, of at most `MAX_UNITS`, the notes that it lacks, and the values that it has whole.
+        """The position's text, of at most `MAX_UNITS`, the notes that it lacks, and the values not to be said again.
 
         `asks_for` is what the step asks for, empty if that is not known.
         """
@@ -96,15 +96,15 @@ def render_position(
     branch: str | None = None,
     on_failure: str = "",
     asked_at: float | None = None,
-    is_brief: bool = False,
+    is_resumed: bool = False,
 ) -> Position:
     """Return the position by a run's state, its workflow and its notes.
 
     `answers` are the notes among which an answer to a failure may be, newest first; the same if they are not given.
     `branch` is the run's by its log, as `recorded_branch` returns it.
     `before` has sentences about the session before, and about other clones; `on_failure` is where the protocol says
-    what to do when a step fails. `asked_at` is when a command asked for it, None for the packet of a start. One that
-    `is_brief` does not say what to do next, since the work is not here. No text of a repository makes lines.
+    what to do when a step fails. `asked_at` is when a command asked for it, None for the packet of a start. A
+    conversation that `is_resumed` knows what went wrong before the step went on. No text of a repository makes lines.
     """
     steps = steps_in_order(workflow["lineage"]) if workflow else []
     point = progress.resume_point(state)
@@ -115,6 +115,7 @@ def render_position(
     if failures > 1 and on_failure:
         label = "What to do, unless the protocol says otherwise there: "
     about_step, asks_for = _lines_about_step(state, point, steps, label)
+    knows = is_resumed and state.get("status") != "failed"
     lines = [
         *_lines_about_run(run, state, point, workflow, on_failure),
         *[Line("", sentence, most=MAX_QUESTION, least=MAX_QUESTION) for sentence in before or []],
@@ -122,15 +123,13 @@ def render_position(
         *stops,
         *about_step,
         *([] if is_elsewhere else [place]),
-        *([] if point is None and state.get("status") == "completed" else _lines_about_trouble(run, state)),
+        *([] if point is None and state.get("status") == "completed" else _lines_about_trouble(run, state, knows)),
     ]
+    known = {message for _, message in progress.newest_errors(state)} if knows else set()
     request = state.get("feedback_request")
     named = {text_of_value(request.get("request_id"))} if stops and isinstance(request, dict) else set()
-    if is_brief:
-        lines = [Line("", sentence, most=MAX_QUESTION, least=MAX_QUESTION) for sentence in before or []]
     head, wish = _head(run, state, asked_at), ""
     left = MAX_UNITS - units(head)
-    notes = [] if is_brief else notes
     if notes:
         from faber_ledger.context.notes import render_notes  # where there are any
 
@@ -140,7 +139,7 @@ def render_position(
     return {
         "text": head + text + noted,
         "other_notes": others,
-        "said": said | named | {progress.DEFAULT_WORKFLOW},
+        "said": said | known | named | {progress.DEFAULT_WORKFLOW},
         "asks_for": asks_for,
     }
 
@@ -454,13 +453,13 @@ def recorded_branch(run: Run, state: dict[str, Any], log: Log) -> str | None:
     return here.branch if here.branch in branches else next(reversed(branches), None)
 
 
-def _lines_about_trouble(run: Run, state: dict[str, Any]) -> list[Line]:
-    """Return what the last session left, and what went wrong last."""
+def _lines_about_trouble(run: Run, state: dict[str, Any], knows: bool = False) -> list[Line]:
+    """Return what the last session left, and what went wrong last, unless the reader knows that."""
     where = one_line(run.shown(run.state_path), MAX_PLACE)
     texts = [("Left by the last session: ", texts_in(state.get("continuation_note")), "continuation_note in ")]
     is_failed = state.get("status") == "failed"
     labels = ("Last error" if is_failed else "Last error, perhaps mended since", "Newest of `errors`")
-    for label, (place, message) in zip(labels, progress.newest_errors(state), strict=False):
+    for label, (place, message) in zip(labels, [] if knows else progress.newest_errors(state), strict=False):
         count = count_errors(state, place)
         known = f"{one_line(place, MAX_PLACE)}{f', failed {count} times' if count > 1 else ''}"
         texts.append((f"{label}{f' ({known})' if place else ''}: ", message, ""))

@@ -29,7 +29,7 @@ from faber_ledger.files.text import escape
 from faber_ledger.ledger.clock import OutOfTime, check_time, seconds_of
 from faber_ledger.ledger.disk import around
 from faber_ledger.ledger.errors import LedgerError, WorkflowNotFound
-from faber_ledger.runs.progress import current_phase, phase_state, phase_states
+from faber_ledger.runs.progress import current_phase, phase_state, phase_states, phases_completed
 from faber_ledger.runs.settings import read_user_config
 from faber_ledger.runs.state_file import check_status
 
@@ -229,10 +229,12 @@ class Reload:
         first = [sentence for sentence in (before, *earlier) if sentence]
         on_failure = find_rules_of_failure(self.state, parts)
         about: Any = {"workflow": self.workflow, "notes": notes, "branch": branch}
-        position = render_position(run, self.state, **about, before=first, on_failure=on_failure)
+        about |= {"before": first, "on_failure": on_failure, "is_resumed": source == "resume"}
+        position = render_position(run, self.state, **about)
         more: Any = {"budget": budget, "state": self.state, "is_copy": run.is_kept}
         more |= {"not_loaded": [] if run.is_kept else self.not_loaded()}
-        also = packet.list_more(run, parts, budget)
+        is_new = source == "session_load" and not (notes or summary or phases_completed(self.state))
+        also = [] if is_new else packet.list_more(run, parts, budget)
         notes = position["other_notes"]
         text, given = packet.pack(position, parts, problems, notes=notes, summary=summary, also=also, **more)
         self._note_given(given)
@@ -241,6 +243,7 @@ class Reload:
         if not kept or (was_whole and not keeps_packets and self._loads() <= held):
             return text
         position["text"] = position["text"].replace(WHAT_THIS_IS, UNCHANGED, 1)
+        position["said"] |= {part["source"] for part in parts}
         lacking = [part for part in parts if part["artifact_id"] not in kept]
         text, given = packet.pack(position, lacking, problems, notes=notes, **more)
         self.given |= given
@@ -301,12 +304,12 @@ class Reload:
 
 
 def _held_by(log: Log, client: str | None) -> tuple[set[Load], bool]:
-    """Return what a client's conversation was given at its last start here, and whether that packet was surely whole.
+    """Return what a client's conversation was given since its last start here, and whether that start gave all of it.
 
     Nothing if a compaction has cut it; the end of one follows the start after it.
     """
     held: set[Load] = set()
-    is_cut = False
+    is_cut, is_whole = False, True
     for recorded in log.newest_by(client):
         event: dict[str, Any] = dict(recorded["event"])
         is_cut |= event["type"] == "compaction_completed"
@@ -314,8 +317,10 @@ def _held_by(log: Log, client: str | None) -> tuple[set[Load], bool]:
             return set(), False
         if event["type"] == "artifact_loaded":
             held.add((event["artifact_id"], event["sha256"], event.get("given")))
+            is_whole &= event["trigger"] == "session_start"  # else a command printed it
         if event["type"] == "session_started":
-            return held if not is_cut or event["source"] == "compact" else set(), event["source"] != "resume"
+            is_whole &= event["source"] != "resume"
+            return held if not is_cut or event["source"] == "compact" else set(), is_whole
     return held, False
 
 

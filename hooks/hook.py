@@ -293,7 +293,7 @@ class Start(Hook):
             return None
         if self.run.is_kept and self.is_elsewhere():
             self._leave_run()
-            return Answer(self._packet_elsewhere(state), self._line(state))
+            return Answer(self._words_elsewhere(state), self._line(state))
         arrival = self._receive(state)
         self._put(arrival)
         elsewhere = sessions_elsewhere(state, self.run.root)
@@ -409,20 +409,20 @@ class Start(Hook):
         line = f"{about}{f', phase {one_line(shown, room)}' if shown and not is_away_from_run else ''}{end}"
         return f"{NAME}{line}" if len(NAME) + len(line) <= LONGEST_LINE else line
 
-    def _packet_elsewhere(self, state: dict[str, Any]) -> str:
-        """Return a packet that says where the run's files are: a conversation about it loads its context there."""
+    def _words_elsewhere(self, state: dict[str, Any]) -> str:
+        """Return a sentence that says where the run's files are: a conversation about it loads its context there."""
         from faber_ledger.context.branch import branch_of_run, where_files_are
-        from faber_ledger.context.packet import pack
-        from faber_ledger.context.position import render_position
+        from faber_ledger.files.text import defuse, one_line
 
         named = progress.branch_name(state)
         branch = named if isinstance(named, str) else branch_of_run(self.run)
-        before = [
-            f"This work tree does not have its files: {where_files_are(self.run, branch)}. Nothing is recorded here."
-            " If this conversation is about the run, go there and run `faber-ledger session-load`; else leave it aside."
-        ]
-        position = render_position(self.run, state, before=before, branch=branch, is_brief=True)
-        return pack(position, [], [], budget=self._settings().packet_budget)[0]
+        item = " ".join(filter(None, [progress.text_of_value(state.get("work_id")), progress.target_of(state)]))
+        about = f"{self.run.run_id} ({item})" if item else self.run.run_id
+        return defuse(
+            f"The active FABER run, {one_line(about, LONGEST_LINE)}, has no files in this work tree:"
+            f" {where_files_are(self.run, branch)}. Nothing is recorded here. If this conversation is about the run,"
+            " go there and run `faber-ledger session-load`.\n"
+        )
 
     def _packet_without_state(self, error: ForeignState) -> str:
         """Return a packet that says only that `state.json` is another run's: none of it is shown or recorded."""

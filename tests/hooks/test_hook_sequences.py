@@ -459,3 +459,24 @@ def test_a_resumed_conversation_gets_what_has_changed(project: Project) -> None:
     assert "===== orchestration-protocol" not in given(resume)
     project.write(PROTOCOL, "# Another protocol\n")
     assert "# Another protocol" in given(resume)
+
+
+def test_a_conversation_that_has_loaded_its_context_by_command_is_not_given_it_again(project: Project) -> None:
+    project.change_state(current_phase="frame", phases={"frame": {"status": "in_progress"}})
+    loaded = project.said("session-load", env={"CLAUDE_CODE_SESSION_ID": "one"})
+    assert "===== orchestration-protocol" in loaded
+    assert "Also there: " not in loaded  # of a run that has just begun
+    resumed = project.deliver("SessionStart.resume.print", client="one").packet or ""
+    assert "the rest has not changed since.\n" in resumed
+    assert "===== orchestration-protocol" not in resumed
+
+
+def test_only_another_conversation_is_given_an_error_after_which_the_step_went_on(project: Project) -> None:
+    project.deliver("SessionStart.startup.print", client="one")
+    project.deliver("SessionEnd.prompt_input_exit.interactive", client="one")
+    error = "test_add: 3 is not 4, since the cents are rounded twice"
+    project.change_state(current_phase="build", errors=[{"phase": "build", "step": "implement", "error": error}])
+    for hook, client, is_given in (("resume", "one", False), ("startup", "two", True)):
+        packet = project.deliver(f"SessionStart.{hook}.print", client=client).packet or ""
+        assert packet.count(error) == packet.count("Last error, perhaps mended since (build:implement): ") == is_given
+        project.deliver("SessionEnd.prompt_input_exit.interactive", client=client)

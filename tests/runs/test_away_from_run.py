@@ -199,8 +199,8 @@ def test_a_conversation_where_the_run_is_not_may_be_about_other_work(left: Proje
     """It is told where the run is, and recorded on it once it has loaded the context there."""
     known = len(events_below_git(left))
     packet = left.deliver(START, client="two", pid="2").packet or ""
-    assert "its files: they are on `feature` (`git switch feature`). Nothing is recorded here." in packet
-    assert "What to do" not in packet
+    assert "in this work tree: they are on `feature` (`git switch feature`). Nothing is recorded here." in packet
+    assert packet.count("\n") == 1
     for hook in (PRE, "SessionEnd.other.print"):
         left.deliver(hook, client="two", pid="2")
     assert len(events_below_git(left)) == known
