@@ -30,7 +30,7 @@ from faber_ledger.ledger.event_types import is_foldable
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.projections.fold import fold, session_history
-from faber_ledger.projections.history import ABANDONED, SessionFacts, SessionSummary, summarize_sessions
+from faber_ledger.projections.history import summarize_sessions
 from faber_ledger.runs import progress
 from faber_ledger.runs.git import default_branch
 from faber_ledger.runs.log import read_log
@@ -55,13 +55,12 @@ class Sources(TypedDict):
 
 
 class Known(LedgerFacts):
-    """What a ledger has besides: all other sessions, oldest first, all notes and the newest summaries, newest first.
+    """What a ledger has besides: all notes and the newest summaries, newest first.
 
     `before` has sentences about the session before, and about other clones; `branch_to_switch` is as `recorded_branch`.
     """
 
     branch_to_switch: str | None
-    sessions: list[SessionSummary]
     notes: list[Note]
     summaries: list[Compacted]
     before: list[str]
@@ -69,7 +68,6 @@ class Known(LedgerFacts):
 
 MIN_PART = 300  # units: less of a part says nothing
 LONGEST_LINE, LONGEST_VALUE = 500, 300
-NEWEST_SESSIONS = 5
 DECISION = "decision"  # the kind of a note
 # After the word at the beginning of a sentence, up to the next step or the line's end.
 DECIDED = re.compile(
@@ -92,6 +90,7 @@ def render_content(sources: Sources, *, budget: int, only: Collection[str]) -> s
     parts = {name: list(PARTS[name][1](sources)) for name in chosen}
     lacking = ", ".join([_lacking(name, sources) for name in only if not parts.get(name, True) and name != "position"])
     if "decisions" in parts:
+        parts["decisions"] += _decisions_of_specification(sources) if "spec" not in parts else []
         parts["events"] = [block for block in parts.get("events", []) if block not in parts["decisions"]]
     texts = {name: f"\n## {PARTS[name][0]}\n\n{''.join(blocks)}" for name, blocks in parts.items() if blocks}
     wanted = [units(text) for text in texts.values()]
@@ -210,6 +209,10 @@ def _decisions(sources: Sources) -> Iterator[str]:
         timed.append(_answered(of_answer, "the user's answer", answered))
     timed += [(event.get("timestamp"), _event_block(event)) for event in events]
     yield from dict.fromkeys(_by_time(timed))  # the state may have one approval in two lists
+
+
+def _decisions_of_specification(sources: Sources) -> Iterator[str]:
+    """Yield the sections of the specification that are about decisions."""
     if spec := sources["context"]["spec"]:
         lines = (spec.get("content") or "").split("\n")
         end = 0
@@ -273,17 +276,6 @@ def _summaries(sources: Sources) -> Iterator[str]:
     for summary in reversed(history["all_summaries"][:-1] if history else []):
         done = "; ".join(summary["accomplished"])
         timed.append((summary["timestamp"], _block(_head_of_summary(summary), done or "nothing noted")))
-    for session in reversed(known["sessions"][-NEWEST_SESSIONS:]):
-        at, ended = session["ended_at"] or session["started_at"], "open"
-        if session["ended_at"]:
-            reason = session["end_reason"] or "unknown"
-            ended = "whose end never came" if reason == ABANDONED else f"ended ({reason})"
-        if not session["newly_completed"] and session["end_reason"] != ABANDONED:
-            continue
-        completed = ", ".join(session["newly_completed"]) or "no phase"
-        machine, started = session["hostname"] or "unknown", session["started_at"]
-        line = _line(f"[{at}] session on {machine}, {ended}, started {started}: completed {completed}")
-        timed.append((at, line))
     yield from _by_time(timed)
 
 
@@ -418,20 +410,16 @@ def read_known(
     try:
         with read_log(run, warn) as log:
             blocks = fold(log.stream())
-            own = [text_of(start["event"], "session_id") for start in log.starts_of(client)]  # not an earlier one
-            every = summarize_sessions(blocks, SessionFacts(log.stream()))
-            sessions = [one for one in every if one["ended_at"] or one["session_id"] not in own]
             start = start_before(run.root, log, client)
             broken = describe_break(run.root, log, client, start)
             others = elsewhere.describe(log, start, client) if elsewhere else []
             keeper = None if Settings(run, os.environ).summaries else run
             return {
                 "events": log.count_events(),
-                "ended": [session["session_id"] for session in sessions if session["ended_at"]],
+                "ended": [one["session_id"] for one in summarize_sessions(blocks) if one["ended_at"]],
                 "starts": _read_starts(run, blocks),
                 "branch": log.first_branch(besides=default_branch(run.root)),
                 "branch_to_switch": recorded_branch(run, state, log),
-                "sessions": sessions,
                 "notes": _read_notes(run, log),
                 "summaries": [
                     {
@@ -448,7 +436,7 @@ def read_known(
     except (LedgerError, sqlite3.DatabaseError, OSError):
         there = elsewhere.describe(None, None, client) if elsewhere else []
         facts: LedgerFacts = {"events": 0, "ended": [], "starts": [], "branch": None}
-        return {**facts, "branch_to_switch": None, "sessions": [], "notes": [], "summaries": [], "before": there}
+        return {**facts, "branch_to_switch": None, "notes": [], "summaries": [], "before": there}
 
 
 def _read_starts(run: Run, blocks: Blocks) -> list[Start]:

@@ -151,26 +151,22 @@ def test_the_text_has_the_content_and_the_most_important_first(project: Project)
     places = [text.find(piece) for piece in in_order]
     assert -1 not in places, in_order[places.index(-1)]
     assert places == sorted(places)
-    of_session = text.find("] session on dev-machine-1, ended ")  # later than FABER's summaries
-    assert text.index("## What earlier sessions came to") < of_session < text.index("Context notes: Auth is special")
     for once in ("Leave billing alone.", "Approve the design?"):
         assert text.count(once) == 1
     assert text.count("No cache") == text.count("Use tokens") == 1
     assert END in project.faber("reconstitute", "--verbose").stdout.partition("two phones show one list")[2]
 
 
-def test_the_session_that_asks_is_no_earlier_one(project: Project) -> None:
-    """Its reconstitution is recorded with it; one from outside, or from another client, with no session."""
+def test_a_reconstitution_is_recorded_with_the_session_that_asks(project: Project) -> None:
+    """One from outside, or from another client, with no session."""
     me, other = ("324802ff-0231-4ac6-8eb6-c6c99574fbae", "5f0e3c11-8f0c-4f43-9f3b-6f0e3c118f0c")
     for client in (other, me):
         project.deliver("SessionStart.startup.print", client=client, pid="4711")
-    ask = ("reconstitute", "--only", "summaries")
     for env in ({"CLAUDE_CODE_SESSION_ID": me}, {}, {"CLAUDE_CODE_SESSION_ID": "another"}):
-        said = project.said(*ask, env=env)
-        assert said.count("session on dev-machine-1, whose end never came, started ") == said.count("session on ") == 1
+        project.said("reconstitute", env=env)
     found = [event.get("session_id") for event in project.of_type("context_reconstituted")]
     assert found == [project.current, None, None]
-    lines = [line for line in project.said("log").splitlines() if "context_reconstituted" in line]
+    lines = project.said("log", "--type", "context_reconstituted").splitlines()
     assert f"  {str(project.current)[-6:]}  " in lines[0]
     assert "  -  " in lines[1]
 
@@ -413,7 +409,6 @@ def test_sessions_that_completed_nothing_are_left_out_and_decisions_are_found_in
     project.deliver("PostCompact.auto.print", fields={"compact_summary": summary})
     project.said("note", "add", "Tried Redis. Decided: SQLite; the indecision: is over")
     project.deliver("SessionEnd.other.print")
-    assert "] session on " not in "\n".join(only(project, "summaries"))
     decisions = [line.rpartition("] ")[2] for line in only(project, "decisions")[2:]]
     assert sorted(decisions[:2]) == ["compaction: a Lamport clock", "note: SQLite; the indecision: is over"]
     assert decisions[2:] == [f"- {SPEC}:", "> One table.", "> ", "> ### Decision 2", "> ", "> No cache."]
