@@ -30,7 +30,7 @@ from faber_ledger.runs.progress import PHASES
 from faber_ledger.runs.projecting import reproject
 from faber_ledger.runs.publish import is_finished_in_head
 from faber_ledger.runs.run import EVENTS, RUNS, Run, path_in_clone
-from faber_ledger.runs.seen import SeenClient, seen_client
+from faber_ledger.runs.seen import SeenClient, client_here, seen_client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -220,11 +220,17 @@ def complete_record(run: Run, *, at: float, environ: Mapping[str, str], warn: Wa
             recording.add(start, at=at, writer=recording.writer)
         ends = _missing_ends(recording, caller)
         is_ending = recording.state.get("status") in progress.FINISHED and not is_finished_in_head(run)
-        has_cost = is_ending and add_cost(recording, seen)
+        ended = [client_here(run.root, recording.view.log.start_of(name)) for name in _sessions_of(ends)]
+        clients = {one.client: one for one in (seen, *ended) if one is not None}
+        has_cost = is_ending and any([add_cost(recording, one) for one in clients.values()])
         if start or ends or is_new or has_cost:
             recording.append(ends)
     if start:
         follow_client(run, client, caller["pid"], seen, at=at, warn=warn, is_new=True)
+    return _sessions_of(ends)
+
+
+def _sessions_of(ends: list[Draft]) -> list[str]:
     return [str(dict(end["event"])["session_id"]) for end in ends if end["event"]["type"] == "session_ended"]
 
 

@@ -99,6 +99,13 @@ def test_an_end_by_a_command_counts_what_came_before(project: Project, path: Pat
         assert project.git("status", "--short") == ""
 
 
+def test_a_commit_of_a_finished_run_counts_its_client_from_any_shell(project: Project, path: Path) -> None:
+    append(path, response("msg_1", (1, 1, 1)))
+    project.change_state(status="completed", phases={"release": {"status": "completed"}})
+    project.said("seal")
+    assert counted(project, "turns") == [(1,)]
+
+
 @pytest.mark.parametrize("by_delivery", [True, False])
 def test_what_a_run_that_is_left_cost_is_counted_at_once(project: Project, path: Path, by_delivery: bool) -> None:
     project.age_log(60)
@@ -260,7 +267,7 @@ def test_before_the_first_phase_begins_a_response_is_in_the_phase_that_the_run_s
     append(path, response("msg_2", (2, 2, 2), after=20))
     deliver(project, PRE, path)
     assert counted(project, "in_phase", "input_tokens") == [("frame", 3)]
-    assert "in 2 responses: frame 9\n" in project.said("status")
+    assert "in 2 responses: frame 9" in project.said("replay")
     shown = project.said("log", "--phase", "frame", "--type", "usage_recorded").splitlines()
     assert [line for line in shown if "usage_recorded" in line and line.endswith(", in frame")]
     assert "usage_recorded" not in project.said("log", "--phase", "build", "--type", "usage_recorded")
