@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from faber_ledger.cli.ui.event_words import INFERRED, line_of
+from faber_ledger.cli.ui.event_words import line_of
 from faber_ledger.cli.ui.output import json_text, no_pager_option, say, show_long
 from faber_ledger.cli.ui.which_event import Time, find_session
 from faber_ledger.cli.ui.which_run import run_argument, run_with_ledger
@@ -27,11 +27,11 @@ ROUTINE = (
     "artifact_skipped",
     "checkout_recorded",
     "compaction_completed",
+    "context_reconstituted",
     "context_reloaded",
     "usage_recorded",
 )
-LEFT_OUT = "(loads, checkouts, tokens and compactions' ends are left out; --json has all)"
-OWN_END = "; its own end came later)"
+LEFT_OUT = "(loads, checkouts, tokens and the like are left out; --json has all)"
 
 
 @click.command()
@@ -67,7 +67,7 @@ def log(
 ) -> None:
     """List what happened in RUN (default: the active run), oldest first; on a terminal through a pager.
 
-    What each session does by itself, loads, checkouts and tokens, is left out without --json, --session and --type.
+    What only looks or counts, as loads, checkouts and tokens, is left out without --json, --session and --type.
 
     \b
     Example: faber-ledger log --type session_started -n 5
@@ -102,14 +102,9 @@ def log(
         for recorded in find():
             click.echo(json_text(recorded, indent=None))
     else:
-        ends = [*find_events(partial(read_log, chosen), EventQuery(types=("session_ended",)))]
+        ends = [] if is_all else [*find_events(partial(read_log, chosen), EventQuery(types=("session_ended",)))]
         own = {end["event"].get("session_id") for end in ends if dict(end["event"]).get("inferred") is False}
-        show_long(lambda: chain((_line(one, is_replaced=_is_replaced(one, own)) for one in find()), left_out))
-
-
-def _line(recorded: Recorded, *, is_replaced: bool) -> str:
-    line = line_of(recorded)
-    return f"{line[:-1]}{OWN_END}" if is_replaced and line.endswith(INFERRED) else line
+        show_long(lambda: chain((line_of(one) for one in find() if not _is_replaced(one, own)), left_out))
 
 
 def _is_replaced(recorded: Recorded, own: set[object]) -> bool:

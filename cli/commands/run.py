@@ -62,20 +62,18 @@ def run_list(limit: int | None, at_remote: bool, as_json: bool, **wanted: Any) -
     A run waits (for an approval, an answer, feedback), has failed, is stale, at work or done. An open session of this
     clone is working or idle while its client lives. `last event` is how long ago that was; with --remote it is `sent`.
     `~` marks a run whose files this work tree does not have; where it has no unfinished run, those of other branches,
-    as last fetched, are named. With --mine the last lines sum up by week what this clone's own sessions cost, and how
-    long they were at work.
+    as last fetched, are named. `+` after tokens: the run has gone on elsewhere, and cost more. With --mine the last
+    lines sum up by week what this clone's own sessions of these runs cost, and how long they were at work.
 
     \b
     Example: faber-ledger run list --status in_progress --limit 10
     Exit codes: 0 done; 1 no refs are exchanged here; 2 wrong usage; 13 the remote does not answer.
     """
     root, filters = find_root(os.getcwd()), Filters(**wanted)
-    own = Usage()
+    facts_of: dict[str, RunFacts] = {}
 
     def read(run: Run) -> RunFacts:
-        facts = read_facts(run)
-        own.add(facts.usage.by("writer").get(known_writer(root), Usage()))
-        return facts
+        return facts_of.setdefault(run.run_id, read_facts(run))
 
     rows = list_by_need(_list_at_remote(root, filters) if at_remote else list_runs(root, filters, read))
     ways = [] if at_remote or as_json else _ways_elsewhere(rows, filters, root)
@@ -84,7 +82,10 @@ def run_list(limit: int | None, at_remote: bool, as_json: bool, **wanted: Any) -
     remote = attention_table(rows) if rows else ["no run matches at the remote"]
     missing = {} if at_remote else {row["run_id"]: row["branch"] for row in rows if _lacks_files(row, root)}
     lines = [*(remote if at_remote else _table(rows, filters, missing) if rows or not ways else ())]
-    if filters.mine:
+    if filters.mine and not at_remote:
+        own = Usage()
+        for row in rows:
+            own.add(facts_of[row["run_id"]].usage.by("writer").get(known_writer(root), Usage()))
         lines += week_lines(own)
     if left_out:
         lines.append(f"{plural(left_out, 'more run')} not shown")

@@ -50,11 +50,11 @@ from faber_ledger.projections.history import SessionFacts, agent_shown, summariz
 from faber_ledger.projections.usage import Usage
 from faber_ledger.recording.adoption import list_unknown
 from faber_ledger.recording.inbox import list_waiting
-from faber_ledger.recording.sessions import View, is_open_here, live_start, session_of
+from faber_ledger.recording.sessions import View, client_of, is_open_here, live_start, session_of
 from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.carry import Consent, SyncedNote, consent_of, describe_unsynced
-from faber_ledger.runs.clone import OUT_OF_THE_WAY, find_obstacle
+from faber_ledger.runs.clone import OUT_OF_THE_WAY, find_obstacle, known_writer
 from faber_ledger.runs.conflicts import paths_in_conflict
 from faber_ledger.runs.copies import is_as_in_head
 from faber_ledger.runs.git import branch_of
@@ -190,7 +190,8 @@ def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
         found = Found(summarize(log), blocks, current, start, is_here, branch, notes=notes, usage=usage)
         missing = 0 if carries_refs(run.root) or run.is_kept else len(missing_in_file(log, run.ledger_path))
         if carries_refs(run.root):
-            is_open = live is not None
+            own = client_here(run.root, log.last_start(before=None, writer=known_writer(run.root)))
+            is_open = live is not None or client_of(os.environ) is not None or (own and is_alive(own.pid)) is True
             unsent = describe_unsent(run, log, is_start=False, is_open=is_open) or _unsent_files(run, is_open=is_open)
             found = found._replace(unsent=unsent, unknown=len(list_unknown(blocks, known)) + len(ended))
     if not run.is_kept:
@@ -273,7 +274,7 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found, elsewhere: str,
         yield f"Branch: {found.branch}{elsewhere}"
     if found.current is not None or (session_history(blocks) and not is_over):
         yield f"Session: {_session_text(run, state, found)}"
-    if tokens := usage_line(found.usage, summarize_sessions(blocks)):
+    if is_over and (tokens := usage_line(found.usage, summarize_sessions(blocks))):
         yield f"Tokens: {tokens}"
     if log is None:
         by_ref = f"not here; `faber-ledger {command_to_fetch(run.root)}` fetches it, if it was sent"
@@ -373,13 +374,10 @@ def _session_text(run: Run, state: dict[str, Any], found: Found) -> str:
     if not found.is_here:
         by_state = "" if found.log is not None else ", by the committed state.json; it may be over"
         return f"{current}, open on {machine} since {since}{by_state} ({all_open})"
-    return f"{current}, open since {since} on {machine}{_last_heard(run, found.start)} ({all_open})"
-
-
-def _last_heard(run: Run, start: Recorded | None) -> str:
-    """Return when the client of an open session was heard of last, if it is gone or quiet."""
-    if (seen := client_here(run.root, start)) is None:
-        return ""
-    quiet, is_gone = now() - seen.heard_at(), is_alive(seen.pid) is False
-    heard = f"last heard {ago(quiet)}" if is_gone or quiet >= QUIET_SECONDS else ""
-    return f", but its client is gone, {heard}" if is_gone else heard and f", {heard}"
+    if (seen := client_here(run.root, found.start)) is None:
+        return f"{current}, open since {since} on {machine} ({all_open})"
+    quiet = now() - seen.heard_at()
+    if is_alive(seen.pid) is False:
+        return f"{current} on {machine} broke off: its client is gone, last heard {ago(quiet)} ({all_open})"
+    heard = f", last heard {ago(quiet)}" if quiet >= QUIET_SECONDS else ""
+    return f"{current}, open since {since} on {machine}{heard} ({all_open})"

@@ -77,11 +77,11 @@ def list_runs(root: str, filters: Filters, read: Callable[[Run], RunFacts]) -> l
         known = facts
         if (state := later.get(run.run_id)) is not None:
             shown = {"work_id": state.get("work_id"), "status": state.get("status"), "phase": current_phase(state)}
-            shown |= {"problem": None, "machine": None}  # who did that, and what it cost, is not known here
+            machine = next(reversed(machines_of([*summarize_sessions(blocks_of(state))])), None)
+            shown |= {"problem": None, "machine": machine}
             known = facts._replace(row={**facts.row, **shown}, state=state)
         row = describe_facts(run, known, filters)
-        if run.run_id in later:
-            row["usage"] = None
+        row["is_behind"] = run.run_id in later  # what was done there since cost more
         if not filters.fit(row):
             continue
         about = {"run_id": run.run_id, "active": run.run_id == active, "in_work_tree": not run.is_kept}

@@ -43,6 +43,7 @@ FIELDS = {
 KINDS = {"compaction_completed": "summary", "context_reconstituted": "finding"}
 STATE = "state"
 LONGEST_FIELD = 60
+PLACE = ("status", "current_phase", "current_step", "current_step_id")  # of a state: where the run is, nobody's words
 WANTED = EventQuery(types=tuple(FIELDS))
 
 
@@ -119,8 +120,13 @@ def search_state(run_id: str, state: dict[str, Any], query: WordQuery, project: 
 
 
 def _searched_texts(state: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield each text of a state, its path, and the entry of a list that it is in, whose short fields are one text."""
+    """Yield each text of a state, its path, and the entry of a list that it is in, whose short fields are one text.
+
+    Where the run is at work is left out.
+    """
     for name, value in state.items():
+        if name in PLACE:
+            continue
         items = enumerate(value) if isinstance(value, list) and name not in NAMES else ()
         entries = {f"{name}[{number}]": one for number, one in items if isinstance(one, dict)}
         short = {place: _short_fields(entry) for place, entry in entries.items()}

@@ -55,7 +55,7 @@ def test_a_ledger_without_events_removes_no_blocks(tmp_path: Path, arguments: tu
 
 
 def test_status_says_where_a_run_is_and_that_its_state_differs(project: Project) -> None:
-    assert "open since" in project.faber("status").stdout
+    assert "its client is gone" in project.faber("status").stdout
     state = json.loads(project.state_path.read_text())
     state["sessions"]["total_sessions"] = 5
     project.state_path.write_text(json.dumps(state))

@@ -193,7 +193,7 @@ def test_a_client_here_is_working_idle_or_gone(tmp_path: Path) -> None:
     assert shown(str(os.getpid()), 0) == ("open", "working")
     assert shown(str(os.getpid()), 400) == ("open", "idle")
     assert shown(str(gone.pid), 0) == ("open", None)
-    assert ", but its client is gone, last heard just now (" in project.said("status")
+    assert " broke off: its client is gone, last heard just now (" in project.said("status")
     assert shown(str(gone.pid), 400) == ("open", None)
     assert shown(str(os.getpid()), 0, FABER_LEDGER_HOSTNAME="elsewhere") == ("open", None)
     talk = tmp_path / "not-yet.jsonl"

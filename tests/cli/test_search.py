@@ -204,3 +204,5 @@ def test_an_entry_of_the_state_is_one_hit_with_who_and_when(project: Project) ->
     ]
     assert [line.split()[2] for line in others] == ["approvals[1].seen.status", "approvals[1].why"]
     assert "approvals[0]" in project.said("search", "status maria")  # words of two fields, and a field's name
+    project.change_state(status="in_progress", current_phase="release")
+    assert [line.split()[2] for line in project.said("search", "release").splitlines()[1:]] == ["approvals[0]"]

@@ -11,6 +11,9 @@ import pytest
 from support.folders import copy_prepared
 from support.project import RUN, Project
 
+from faber_ledger.ledger.clock import now
+from faber_ledger.ledger.log import Log
+
 START = "SessionStart.startup.print"
 OTHER = "other-run"
 
@@ -82,6 +85,26 @@ def test_a_run_that_was_finished_on_its_branch_is_done_where_an_old_state_of_it_
     status = project.said("status", RUN)
     assert "Status: completed\n" in status
     assert "seal" not in status
+
+
+def test_a_run_that_went_on_elsewhere_costs_more_than_is_known_here(project: Project) -> None:
+    used: Any = {"type": "usage_recorded", "session_id": "s", "model": "m", "in_phase": "build", "read_files": {}}
+    used |= {"input_tokens": 70_000, "cached_tokens": 0, "output_tokens": 0, "turns": 1, "active_seconds": 1}
+    with Log.open(str(project.clones_log)) as log:
+        log.append([{"event": used, "client": "one"}], at=now(), writer="0" * 32)
+        log.commit()
+    project.git("checkout", "-qf", "feature")
+    project.change_state(artifacts={"branch": "feature"})
+    project.said("status", RUN)
+    session = {"session_id": "x", "started_at": "2099-01-01T00:00:00Z", "environment": {"hostname": "tower"}}
+    blocks = {"current_session_id": None, "total_sessions": 1, "session_history": [session]}
+    project.change_state(current_phase="release", updated_at="2099-01-01T00:00:00Z", sessions=blocks)
+    project.git("commit", "-qam", "from elsewhere", "--no-verify")
+    project.git("checkout", "-qf", "main")
+    row = listed(project)[RUN]
+    assert (row["phase"], row["machine"], row["usage"]["tokens"]) == ("release", "tower", 70_000)
+    tokens = {line.split()[-1] for line in project.said("run", "list").splitlines()}
+    assert tokens & {"70k", "70k+"} == {"70k+"}
 
 
 def test_verify_all_verifies_the_logs_below_the_git_directory(project: Project) -> None:
