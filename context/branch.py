@@ -56,7 +56,7 @@ def _way_to(root: str, tree: WorkTree, branch: str, *, is_late: bool) -> str:
         return f"; this clone does not have that branch: {merged}{fetch} where it is"
     top = tree.top_with(branch)
     if top is None:
-        return f": run `git switch {branch}` before you change anything for this run"
+        return f": run `git switch {branch}` before you read or change anything for this run"
     return f"; it is checked out in {quoted(os.path.relpath(top, root))}: work there"
 
 

@@ -117,8 +117,7 @@ def describe_newer_ref(run: Run, state: dict[str, Any]) -> tuple[str | None, boo
     is_newer = (seconds_of(sent.updated_at) or 0.0) > (seconds_of(state.get("updated_at")) or 0.0)
     if is_newer and not run.is_kept and is_tracked(run.state_path) is not False:
         how = f"before you go on, run `{command_to_pull(run.root)}`"
-        what = f"{how}; if that brings nothing, its state.json was not committed there: ask for it"
-        return f"This run went on elsewhere after the commit that is here: {what}.", True
+        return f"This run went on elsewhere after the commit that is here: {how}.", True
     if may_lack(run, state):
         how = "before you go on, run `faber-ledger sync`, then read its state.json again."
         return f"A pull brings no ledgers, and git has fetched newer commits of this run's branch: {how}", False

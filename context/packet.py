@@ -27,6 +27,7 @@ from faber_ledger.context.body import (
 from faber_ledger.files.text import clip, defuse, one_line, plain, share_room, shares, units
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.runs.clone import writer_of
+from faber_ledger.runs.git import is_safe
 from faber_ledger.runs.run import CONSOLIDATED, EVENTS, SUMMARIES
 from faber_ledger.runs.seen import client_here, is_alive, machine_of
 
@@ -61,6 +62,7 @@ LONG_STATE = 100_000  # characters of a state that is not tried as a whole
 MAX_PATH = 160
 LIST_HEAD = "\nNot in this text:\n"
 WRITES = ". Read the file before you write it"
+ALL_SAID, BESIDES = " (what matters now is said here)", " (besides what is said here)"
 READING_HEAD = "\nRead these now: "
 ALL_LISTED = "`faber-ledger session-load --dry-run` lists them"
 
@@ -153,7 +155,7 @@ NO_END_HERE = (
     "The session before this conversation, {} in another clone, may still be at work: its end is not known here. So"
     f" {ASK}."
 )
-LEFT_HERE = " `git status` and `git log` show the changes that it left."
+LEFT_HERE = " `git status` and `git log{}` show the changes that it left."
 
 
 def read_remembered(
@@ -184,10 +186,11 @@ def start_before(root: str, log: Log, client: str | None) -> Recorded | None:
     return own if int(heard_at) > (seconds_of(until) or 0.0) else start  # which is a whole second
 
 
-def describe_break(root: str, log: Log, client: str | None, start: Recorded | None) -> str | None:
+def describe_break(root: str, log: Log, client: str | None, start: Recorded | None, *, branch: str = "") -> str | None:
     """Return what to do if the session before a conversation, as `start_before` has it, has no end.
 
-    If it ran in this clone and on this machine, it is over once its client's process is gone.
+    If it ran in this clone and on this machine, it is over once its client's process is gone. `branch` is the run's,
+    if another one is checked out.
     """
     if client is None or start is None or start["client"] == client:
         return None
@@ -197,7 +200,8 @@ def describe_break(root: str, log: Log, client: str | None, start: Recorded | No
         return NO_END_HERE.format(place_of_session(start))
     seen = client_here(root, start)
     is_over = seen is not None and is_alive(seen.pid) is False
-    return f"{BROKE_OFF}{'' if is_over else MAY_BE_AT_WORK}.{LEFT_HERE}"
+    log_of = f" {branch}" if is_safe(branch) else ""
+    return f"{BROKE_OFF}{'' if is_over else MAY_BE_AT_WORK}.{LEFT_HERE.format(log_of)}"
 
 
 def has_end(log: Log, start: Recorded) -> bool:
@@ -370,13 +374,13 @@ class Artifacts:
     def _state_text(self, part: Part, room: int) -> tuple[str, bool, int]:
         """Return the text of the run's state in so much room, whether it is whole, and the room that it needs."""
         head = f"\n{name_of(part)}: {defuse(one_line(part['source']))}"
-        heads = [f"{head}{how}{self._writes}\n" for how in ("", ", in part", ", in part")]
+        heads = [f"{head}{how}{self._writes}\n" for how in (BESIDES, ", in part", ", in part", ALL_SAID)]
         longest = max(map(units, heads))
         is_long = len(part["content"]) > LONG_STATE
         said = self._position["said"] | {part["source"] for part in self._parts}
         text, how = compact_state(self._state, room - longest, said, is_long=is_long)
         if text == "{}\n":  # the position has all of it
-            text, heads[how] = "", heads[0]
+            text, heads[how] = "", heads[-1]
         elif not text:
             return "", False, 0
         return f"{heads[how]}{text}", how == 0, longest + units(text)

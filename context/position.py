@@ -113,7 +113,7 @@ def render_position(
     failures = _count_failures(state, point)
     label = "What to do then: " if stops else "What to do: "
     if failures > 1 and on_failure:
-        label = "What to do, unless the protocol says otherwise there: "
+        label = "What to do, unless those lines say otherwise: "
     about_step, asks_for = _lines_about_step(state, point, steps, label)
     knows = is_resumed and state.get("status") != "failed"
     lines = [

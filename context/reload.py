@@ -29,7 +29,8 @@ from faber_ledger.files.text import escape
 from faber_ledger.ledger.clock import OutOfTime, check_time, seconds_of
 from faber_ledger.ledger.disk import around
 from faber_ledger.ledger.errors import LedgerError, WorkflowNotFound
-from faber_ledger.runs.progress import current_phase, phase_state, phase_states, phases_completed
+from faber_ledger.runs.git import branch_of
+from faber_ledger.runs.progress import branch_name, current_phase, phase_state, phase_states, phases_completed
 from faber_ledger.runs.settings import read_user_config
 from faber_ledger.runs.state_file import check_status
 
@@ -65,7 +66,9 @@ if TYPE_CHECKING:
         age: float
 
 
-UNCHANGED = "faber-ledger gave you more earlier in this conversation, and the rest has not changed since.\n\n"
+UNCHANGED = (
+    "This adds to what faber-ledger gave you earlier in this conversation; what is not here again has not changed.\n\n"
+)
 
 
 class Reload:
@@ -183,13 +186,21 @@ class Reload:
         return [describe_not_loaded(one["artifact"], one["error"], self.root) for one in missed]
 
     def _about_earlier(
-        self, run: Run, log: Log | None, client: str | None, start: Recorded | None, others: list[str]
+        self,
+        run: Run,
+        log: Log | None,
+        client: str | None,
+        start: Recorded | None,
+        others: list[str],
+        branch: str | None,
     ) -> list[str | None]:
         """Return sentences about the conversation before, about `others`, and in a run's first one about other runs."""
         if log is None:
             return [*others]
         if start is not None:
-            return [packet.describe_break(run.root, log, client, start), *others]
+            named = branch_name(self.state) or branch
+            elsewhere = named if isinstance(named, str) and named != branch_of(run.root) else ""
+            return [packet.describe_break(run.root, log, client, start, branch=elsewhere), *others]
         from faber_ledger.runs.of_work import describe_other_runs  # once a run
 
         return [*others, *describe_other_runs(run, self.state)]
@@ -225,8 +236,8 @@ class Reload:
         is_asked = log is not None and (elsewhere is not None or not is_begun)
         start = packet.start_before(run.root, log, client) if log is not None and is_asked else None
         others = elsewhere.describe(log, start, client, is_begun=is_begun) if elsewhere is not None else []
-        earlier = others if is_begun else self._about_earlier(run, log, client, start, others)
-        first = [sentence for sentence in (before, *earlier) if sentence]
+        earlier = others if is_begun else self._about_earlier(run, log, client, start, others, branch)
+        first = [sentence for sentence in (*earlier, before) if sentence]
         on_failure = find_rules_of_failure(self.state, parts)
         about: Any = {"workflow": self.workflow, "notes": notes, "branch": branch}
         about |= {"before": first, "on_failure": on_failure, "is_resumed": source == "resume"}

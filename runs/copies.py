@@ -89,7 +89,7 @@ def _files_to_merge(run: Run, tip: str, deadline: float | None = None) -> tuple[
 
 
 def not_taken_up(run: Run, *, is_sent: bool) -> str:
-    """Return the sentences that say whose run it was last, where this clone has not taken it up.
+    """Return how to go on with a run that this clone has not taken up, and who committed it last, if somebody else did.
 
     `is_sent` says whether what happens is sent all the same, in git refs.
     """
@@ -99,10 +99,9 @@ def not_taken_up(run: Run, *, is_sent: bool) -> str:
     shown = GitQuery(["--literal-pathspecs", "log", "-1", "--format=%ae%n%an", "--", *files], run.root).answer()
     email, _, author = (shown or "").partition("\n")
     is_own = f" <{email}> " in (GitQuery(["var", "GIT_AUTHOR_IDENT"], run.root).answer() or "")
-    who = "you, perhaps in another clone" if is_own else one_line(author, 80)
-    said = f"This run was last committed by {who}. " if author else ""
-    until = "." if is_sent else ": until then it is recorded in this clone alone."
-    return f"{said}To go on with it here, run `faber-ledger run resume {run.run_id}` before you change files{until}"
+    said = f"This run was last committed by {one_line(author, 80)}. " if author and not is_own else ""
+    why = "." if is_sent else ", so that commits here have its record."
+    return f"{said}To go on with the run in this clone, first run `faber-ledger run resume {run.run_id}`{why}"
 
 
 def read_in_head(run: Run, path: str) -> bytes | None:

@@ -186,7 +186,7 @@ def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], remote: str, warn:
             sent.here.seen = sent.commit
             if time_of(theirs) > time_of(ours):
                 what = f"the run has gone on ({words}) after the commit that is here: `{command_to_pull(run.root)}`"
-                warn(f"{run.run_id}: {what}; if that brings nothing, its state.json was not committed there")
+                warn(f"{run.run_id}: {what}")
         elif _is_set_back(run, sent, sent.here.base):
             common = run_git("merge-base", sent.here.base, sent.commit, at=run.root).stdout.decode().strip()
             return _merge_state(run, sent, common, ours, theirs, tell)

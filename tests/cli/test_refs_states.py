@@ -318,7 +318,7 @@ def test_a_state_that_git_tracks_is_left_until_git_ignores_it(tmp_path: Path) ->
     two.sync()
     advance(one)
     one.sync()
-    newer = "the run has gone on (in_progress, evaluate) after the commit that is here: `git pull`; if that brings "
+    newer = "the run has gone on (in_progress, evaluate) after the commit that is here: `git pull`\n"
     assert newer in two.sync().stderr
     assert two.state["current_phase"] != "evaluate"
     two.git("rm", "--cached", "-q", str(two.state_path))

@@ -54,7 +54,7 @@ def test_the_ledgers_blocks_count_nowhere(project: Project) -> None:
     assert entries.keys() == {"workflow-state", "orchestration-protocol"}
     assert f"Total size: {sum(entry['size_bytes'] for entry in entries.values()) / 1024:.1f} KB\n" in done.stdout
     text = packet(project)
-    assert "state.json. Read" in text
+    assert "/state.json" in text
     assert "One step after the other" in text
 
 

@@ -247,11 +247,11 @@ def test_used_up_retries_are_said_before_what_to_do(project: Project) -> None:
     said = position_in(project, **state, retries={"evaluate": 1})
     places = "first read what the protocol says of failures: lines 3-9"
     assert f"Status: failed (2 times, retries of the phase: 1 of 2, 1 left; {places})\n" in said
-    assert "\nWhat to do, unless the protocol says otherwise there: Wait for and review" in said
+    assert "\nWhat to do, unless those lines say otherwise: Wait for and review" in said
     assert "used up" not in said
     said = position_in(project, retries={"evaluate": 2})
     stop = "The retries of phase evaluate are used up (2 of 2): ask the user before you try again.\n"
-    assert 0 < said.find(stop) < said.index("What to do, unless the protocol says otherwise there: ")
+    assert 0 < said.find(stop) < said.index("What to do, unless those lines say otherwise: ")
 
 
 @pytest.mark.parametrize(("count", "stops"), [(2, False), (3, True), (800, True)])
@@ -386,7 +386,7 @@ def test_a_pending_question_is_asked_before_the_run_goes_on(project: Project) ->
     [
         (
             "feature/258",
-            ", but `main` is checked out here: run `git switch feature/258` before you change anything for this run",
+            ", but `main` is checked out here: run `git switch feature/258` before you read or change anything",
         ),
         ("a b;c", ", but `main` is checked out here"),
         ("main", " (checked out here)\n"),
@@ -431,7 +431,7 @@ def test_the_logs_branch_counts_where_the_state_names_none(project: Project) -> 
     project.git("switch", "--quiet", "--create", "feature/258")
     project.deliver("SessionStart.startup.print", client="first")
     project.git("switch", "--quiet", "main")
-    way = "run `git switch feature/258` before you change anything for this run"
+    way = "run `git switch feature/258` before you read or change anything for this run"
     assert f"\nBranch: feature/258, but `main` is checked out here: {way}\n" in (
         project.deliver("SessionStart.startup.print", client="second").packet or ""
     )
@@ -439,7 +439,7 @@ def test_the_logs_branch_counts_where_the_state_names_none(project: Project) -> 
 
 
 def test_a_command_is_given_only_where_it_leads_to_the_branch(project: Project) -> None:
-    switch = ": run `git switch feature/258` before you change anything for this run"
+    switch = ": run `git switch feature/258` before you read or change anything for this run"
 
     def said(named: str = "feature/258") -> str:
         (line,) = [line for line in position_in(project, artifacts={"branch": named}).split("\n") if "Branch: " in line]

@@ -446,7 +446,7 @@ def test_a_resumed_conversation_gets_what_has_changed(project: Project) -> None:
     project.change_state(current_phase="evaluate", open_question="60 or 600?", branch={"name": "not a text"})
     changed = given(resume)
     assert '"open_question":"60 or 600?"' in changed
-    assert "the rest has not changed since.\n" in changed
+    assert "what is not here again has not changed.\n" in changed
     assert "Phase: evaluate" in changed
     assert "===== orchestration-protocol" in started
     assert "===== orchestration-protocol" not in changed
@@ -467,7 +467,7 @@ def test_a_conversation_that_has_loaded_its_context_by_command_is_not_given_it_a
     assert "===== orchestration-protocol" in loaded
     assert "Also there: " not in loaded  # of a run that has just begun
     resumed = project.deliver("SessionStart.resume.print", client="one").packet or ""
-    assert "the rest has not changed since.\n" in resumed
+    assert "what is not here again has not changed.\n" in resumed
     assert "===== orchestration-protocol" not in resumed
 
 
