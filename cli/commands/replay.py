@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from faber_ledger.cli.reports.run_list import describe_unknown
-from faber_ledger.cli.reports.usage import usage_data, usage_line
+from faber_ledger.cli.reports.usage import lacks_own_end, usage_data, usage_line
 from faber_ledger.cli.ui.event_words import line_of
 from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_long
 from faber_ledger.cli.ui.progress import progress, track_progress
@@ -115,10 +115,13 @@ class Replay:
         lines = list(session_table(self.sessions(), _tokens_of(self.usage)))
         lines = lines or ([] if has_events or not count else [NO_SESSION])
         if self.session is None:
-            sums = [f"tokens: {tokens}"] if (tokens := usage_line(self.usage, self.sessions())) else []
+            state: dict[str, Any] = {}
             with suppress(LedgerError):  # without a state only the log is known
-                found = fold.blocks_of(read_state(self.run).value)
-                sums += filter(None, [describe_unknown(self.run, self.projector.blocks, found)])
+                state = read_state(self.run).value
+            with read_log(self.run) as log:
+                tokens = usage_line(self.usage, self.sessions(), lacks_end=lacks_own_end(log, state))
+            unknown = describe_unknown(self.run, self.projector.blocks, fold.blocks_of(state)) if state else None
+            sums = [*([f"tokens: {tokens}"] if tokens else []), *([unknown] if unknown else [])]
             lines += ["", *sums] if lines and sums else sums
         if has_events and lines:
             yield ""

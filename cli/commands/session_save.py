@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -49,8 +50,9 @@ if TYPE_CHECKING:
     show_default=True,
     help="Why the session is ending.",
 )
+@click.option("--verbose", is_flag=True, help="Print the whole report, as on a terminal.")
 @json_option
-def session_save(run: str | None, reason: Reason, as_json: bool) -> None:
+def session_save(run: str | None, reason: Reason, verbose: bool, as_json: bool) -> None:
     """Save session metadata before the session ends or the context is compacted.
 
     \b
@@ -94,7 +96,8 @@ def session_save(run: str | None, reason: Reason, as_json: bool) -> None:
         return
     start_sending(root)
     entry = entry_of(recording.blocks, session_id) or {}
-    lines = _report(entry, recording.state, _newly_completed(meant, recording.blocks, session_id))
+    completed = _newly_completed(meant, recording.blocks, session_id)
+    lines = _report(entry, recording.state, completed, is_whole=verbose or sys.stdout.isatty())
     show({"saved": True, "run_id": meant.run_id, "session": entry}, lines, as_json=as_json)
 
 
@@ -154,7 +157,9 @@ def _show_nothing_to_end(run: Run, recording: Recording, is_written: bool, as_js
     show({"saved": False, "run_id": run.run_id, "session": last}, lines, as_json=as_json)
 
 
-def _report(entry: dict[str, Any], state: dict[str, Any], newly_completed: list[str]) -> Iterator[str]:
+def _report(
+    entry: dict[str, Any], state: dict[str, Any], newly_completed: list[str], *, is_whole: bool
+) -> Iterator[str]:
     started, ended = seconds_of(entry.get("started_at")), seconds_of(entry.get("ended_at"))
     current = current_phase(state)
     at_work = [name for name, status in phase_statuses(state).items() if status == "in_progress"]
@@ -169,4 +174,5 @@ def _report(entry: dict[str, Any], state: dict[str, Any], newly_completed: list[
     yield f"  Phases completed: {', '.join([*completed, *running]) or 'none'}{own}"
     if completed and not (newly_completed or running):
         yield "  None of these in this session"
-    yield f"  Artifacts loaded: {len(loaded)}{' (' + ', '.join(loaded) + ')' if loaded else ''}"
+    if is_whole:
+        yield f"  Artifacts loaded: {len(loaded)}{' (' + ', '.join(loaded) + ')' if loaded else ''}"

@@ -11,22 +11,14 @@ import click
 
 from faber_ledger.cli.doctor.hooks import MERGES, read_hook_log
 from faber_ledger.cli.reports.run_list import count_at_work, position_lines, stop_lines
-from faber_ledger.cli.reports.usage import usage_data, usage_line
+from faber_ledger.cli.reports.usage import lacks_own_end, usage_data, usage_line
 from faber_ledger.cli.sync.agreement import hint_at_remote
 from faber_ledger.cli.sync.refs import METADATA, STATE
 from faber_ledger.cli.sync.versions import due_files
 from faber_ledger.cli.ui.git_words import command_to_fetch, in_git_data, in_git_line, ways_to_unfinished
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import absorb_first, choose_run, quiet_run_argument
-from faber_ledger.cli.ui.words import (
-    CLIENT,
-    ago,
-    events_not_committed,
-    events_shown,
-    plural,
-    publishing_hint,
-    sessions_unknown,
-)
+from faber_ledger.cli.ui.words import CLIENT, ago, events_shown, plural, publishing_hint, sessions_unknown
 from faber_ledger.context.branch import (
     MAY_BE_AT_REMOTE,
     branch_of_run,
@@ -169,6 +161,7 @@ class Found(NamedTuple):
     unknown: int = 0
     notes: Sequence[Note] = ()
     usage: Usage = Usage()
+    lacks_end: bool = False
 
 
 def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
@@ -188,6 +181,7 @@ def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
         branch = branch_name(state) or recorded_branch(run, state, log)
         notes, usage = [note for note, _ in notes_of(log)], Usage(log.usage())
         found = Found(summarize(log), blocks, current, start, is_here, branch, notes=notes, usage=usage)
+        found = found._replace(lacks_end=lacks_own_end(log, state))
         missing = 0 if carries_refs(run.root) or run.is_kept else len(missing_in_file(log, run.ledger_path))
         if carries_refs(run.root):
             own = client_here(run.root, log.last_start(before=None, writer=known_writer(run.root)))
@@ -274,7 +268,7 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found, elsewhere: str,
         yield f"Branch: {found.branch}{elsewhere}"
     if found.current is not None or (session_history(blocks) and not is_over):
         yield f"Session: {_session_text(run, state, found)}"
-    if is_over and (tokens := usage_line(found.usage, summarize_sessions(blocks))):
+    if is_over and (tokens := usage_line(found.usage, summarize_sessions(blocks), lacks_end=found.lacks_end)):
         yield f"Tokens: {tokens}"
     if log is None:
         by_ref = f"not here; `faber-ledger {command_to_fetch(run.root)}` fetches it, if it was sent"
@@ -290,7 +284,6 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found, elsewhere: str,
 def _not_in_file_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str]:
     if found.missing:
         if found.why == AS_FINISHED:
-            yield events_not_committed(found.missing)
             return
         because = f", because {found.why}" if found.why is not None else ""
         what = f"{events_shown(found.missing)} of the log{because}; {publishing_hint(run, TreeNote(run), state)}"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from faber_ledger.cli.reports.usage import usage_data, weeks_data
+from faber_ledger.cli.reports.usage import lacks_own_end, usage_data, weeks_data
 from faber_ledger.cli.ui.attention import Filters, Row, describe
 from faber_ledger.cli.ui.which_run import match_run
 from faber_ledger.cli.ui.words import sessions_unknown
@@ -81,7 +81,7 @@ def list_runs(root: str, filters: Filters, read: Callable[[Run], RunFacts]) -> l
             shown |= {"problem": None, "machine": machine}
             known = facts._replace(row={**facts.row, **shown}, state=state)
         row = describe_facts(run, known, filters)
-        row["is_behind"] = run.run_id in later  # what was done there since cost more
+        row["usage_is_partial"] |= run.run_id in later
         if not filters.fit(row):
             continue
         about = {"run_id": run.run_id, "active": run.run_id == active, "in_work_tree": not run.is_kept}
@@ -180,13 +180,13 @@ def read_facts(run: Run) -> RunFacts:
         document = JsonText("{}")
         state, problem, ledger_problem = {}, None if is_state_ignored(run) else error.message, None
     is_ignored = not state and problem is None
-    log, live, start, blocks, usage = None, None, None, blocks_of(state), Usage()
+    log, live, start, blocks, usage, is_partial = None, None, None, blocks_of(state), Usage(), False
     writer, is_mine = known_writer(run.root), False
     branch = text_of_value(branch_name(state))
     try:
         if not lacks_ledger(run):
             with read_log(run) as opened:
-                log, usage = summarize(opened), Usage(opened.usage())
+                log, usage, is_partial = summarize(opened), Usage(opened.usage()), lacks_own_end(opened, state)
                 state = known_members(opened, run) if is_ignored else state
                 is_shown = not is_ignored and KnownState(document).shows(opened)
                 folded = blocks if is_shown else fold(opened.stream())
@@ -218,6 +218,7 @@ def read_facts(run: Run) -> RunFacts:
         "last_event_at": log.last_at if log else None,
         "last_heard_at": log.last_at if log else None,
         "usage": usage_data(usage),
+        "usage_is_partial": is_partial,  # what was done elsewhere cost more
         "problem": problem,
         "ledger_problem": ledger_problem,
     }

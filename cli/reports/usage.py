@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import date, timedelta
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.ui.words import duration, plural, tokens_shown
 from faber_ledger.files.text import one_line
 from faber_ledger.projections.history import ABANDONED, SessionSummary
 from faber_ledger.projections.usage import Usage, Used
-from faber_ledger.runs.progress import PHASES
+from faber_ledger.runs.progress import FINISHED, PHASES
 from faber_ledger.runs.settings import read_user_config
+
+if TYPE_CHECKING:
+    from faber_ledger.ledger.log import Log
 
 MILLION = 1_000_000
 LONGEST_PHASES = LONGEST_MODELS = 150
@@ -59,10 +62,12 @@ def _money(usage: Usage) -> str:
     return f"; no price for {one_line(', '.join(missing), LONGEST_MODELS)}" if len(missing) < len(models) else ""
 
 
-def usage_line(usage: Usage, sessions: Iterable[SessionSummary] = (), *, has_money: bool = True) -> str | None:
+def usage_line(
+    usage: Usage, sessions: Iterable[SessionSummary] = (), *, has_money: bool = True, lacks_end: bool = False
+) -> str | None:
     """Return what a run cost as one line, with its phases, and which of its `sessions` are not counted.
 
-    None for no response.
+    None for no response. `lacks_end` is what `lacks_own_end` returns.
     """
     if not usage.used.turns:
         return None
@@ -72,11 +77,18 @@ def usage_line(usage: Usage, sessions: Iterable[SessionSummary] = (), *, has_mon
     phases = [f"{phase or NOT_SPLIT} {tokens_shown(one.used.tokens)}" for phase, one in named]
     money = _money(usage) if has_money else ""
     in_phases = f": {one_line(', '.join(phases), LONGEST_PHASES)}" if set(found) != {None} else ""
-    return f"{_words_of(usage.used)}{in_phases}{money}{_not_counted(usage, list(sessions))}"
+    return f"{_words_of(usage.used)}{in_phases}{money}{_not_counted(usage, list(sessions), lacks_end=lacks_end)}"
 
 
-def _not_counted(usage: Usage, sessions: list[SessionSummary]) -> str:
-    """Return the sessions whose tokens are missing: the open one, and the last that broke off on another machine.
+def lacks_own_end(log: Log, state: dict[str, Any]) -> bool:
+    """Return whether the last session of a finished run went on after it: its own end may be in another clone's log."""
+    start = log.last_start(before=None) if state.get("status") in FINISHED else None
+    ends = [dict(one["event"]) for one in log.ends_of(start)] if start is not None else []
+    return bool(ends) and all([one.get("inferred") is True and one.get("reason") != ABANDONED for one in ends])
+
+
+def _not_counted(usage: Usage, sessions: list[SessionSummary], *, lacks_end: bool) -> str:
+    """Return whose tokens are missing: the open session, what broke off on another machine, and what a last one lacks.
 
     The clone of such a session counts it at its next start on the run.
     """
@@ -88,7 +100,8 @@ def _not_counted(usage: Usage, sessions: list[SessionSummary]) -> str:
         if one["hostname"] not in (None, after["hostname"])
     ]
     is_open = any([not one["ended_at"] for one in sessions])
-    missing = [*(["the open session"] if is_open else []), *lost[-MOST_LOST:]]
+    late = ["what came after the run was finished"] if lacks_end else []
+    missing = [*(["the open session"] if is_open else []), *lost[-MOST_LOST:], *late]
     return f"; not counted: {', '.join(missing)}" if missing else ""
 
 

@@ -13,14 +13,7 @@ from typing import TYPE_CHECKING, Any
 from faber_ledger.cli.reports.file_versions import list_versions
 from faber_ledger.cli.ui.progress import progress
 from faber_ledger.cli.ui.which_run import recheck_under_lock
-from faber_ledger.cli.ui.words import (
-    events_not_committed,
-    events_of_log_are,
-    events_shown,
-    plural,
-    publishing_hint,
-    value_words,
-)
+from faber_ledger.cli.ui.words import events_of_log_are, events_shown, plural, publishing_hint, value_words
 from faber_ledger.context.branch import branch_of_run, where_files_are
 from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.ledger.encoding import HASH, ID, PAYLOAD, ROW
@@ -137,11 +130,9 @@ def _published_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
         if lacked:
             is_over = state is not None and state.get("status") in FINISHED and not note.barred
             why = AS_FINISHED if is_over and is_finished_in_head(run) else why  # whatever is checked out
-            what = f"{events_of_log_are(lacked)} not in {run.shown(run.ledger_path)}: {why}"
-            hint = publishing_hint(run, note, state)
-            if why == AS_FINISHED:
-                what, hint = events_not_committed(lacked), ""
-            yield LogProblem("not_published", None, what, hint, is_note=True)
+            if why != AS_FINISHED:  # nothing needs to be done
+                what = f"{events_of_log_are(lacked)} not in {run.shown(run.ledger_path)}: {why}"
+                yield LogProblem("not_published", None, what, publishing_hint(run, note, state), is_note=True)
         if problem is None:
             return
     elif not is_complete:

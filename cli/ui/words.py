@@ -42,11 +42,6 @@ def events_of_log_are(count: int) -> str:
     return f"{events_shown(count)} of the log {'is' if count == 1 else 'are'}"
 
 
-def events_not_committed(count: int) -> str:
-    """Return the sentence about events of this clone that the commit which finished a run does not have."""
-    return f"{events_shown(count)} came after the commit that finished the run: nothing to do"
-
-
 def sessions_unknown(count: int) -> str:
     """Return the sentence about sessions of a state whose events the ledger lacks, where it travels in git refs."""
     lacked = f"{plural(count, 'session')} whose events the ledger lacks"

@@ -379,7 +379,7 @@ def _spec(sources: Sources) -> Iterator[str]:
     if spec.get("regenerate"):
         yield _line(f"{_value(spec['path'])}: cannot be read, and must be written again")
         return
-    facts = "; ".join([f"{name}: {spec[name]}" for name in ("title", "type", "status") if spec[name]])
+    facts = "; ".join([f"{name}: {spec[name]}" for name in ("type", "status") if spec[name]])
     yield _quote(f"{_value(spec['path'])}{f' ({facts})' if facts else ''}", spec["content"])
 
 

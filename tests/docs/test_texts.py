@@ -165,7 +165,7 @@ COMMANDS: dict[str, tuple[Prepare, str]] = {
     "save_broken_state": (lambda project: project.put_state("{\n" + '"a": 1,\n' * 40 + "broken"), "session-save"),
     "save_unwritable": (lambda project: project.state_path.chmod(0o444), "session-save"),
     "save_without_backup": (empty_folder_for_backup, "session-save"),
-    "save": (long_session, "session-save --reason compaction"),
+    "save": (long_session, "session-save --reason compaction --verbose"),
     "save_never_opened": (no_sessions, "session-save"),
     "save_twice": (lambda project: project.faber("session-save"), "session-save"),
     "hook_without_run": (no_run, "hook session-start"),

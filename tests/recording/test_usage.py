@@ -104,6 +104,12 @@ def test_a_commit_of_a_finished_run_counts_its_client_from_any_shell(project: Pr
     project.change_state(status="completed", phases={"release": {"status": "completed"}})
     project.said("seal")
     assert counted(project, "turns") == [(1,)]
+    append(path, response("msg_2", (1, 1, 1)))
+    for is_partial in (True, False):  # its own end may never reach another clone
+        for command in ("status", "replay"):
+            assert ("; not counted: what came after the run was finished\n" in project.said(command)) == is_partial
+        assert project.said("run", "list").splitlines()[1].split()[-1] == ("3+" if is_partial else "6")
+        deliver(project, END, path)
 
 
 @pytest.mark.parametrize("by_delivery", [True, False])
