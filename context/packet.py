@@ -62,7 +62,7 @@ LONG_STATE = 100_000  # characters of a state that is not tried as a whole
 MAX_PATH = 160
 LIST_HEAD = "\nNot in this text:\n"
 WRITES = ". Read the file before you write it"
-ALL_SAID, BESIDES = " (what matters now is said here)", " (besides what is said here)"
+ALL_SAID, MORE, A_PART = ". Nothing else in it matters now", ". It also has:", ". It also has, among other things:"
 READING_HEAD = "\nRead these now: "
 ALL_LISTED = "`faber-ledger session-load --dry-run` lists them"
 
@@ -374,7 +374,7 @@ class Artifacts:
     def _state_text(self, part: Part, room: int) -> tuple[str, bool, int]:
         """Return the text of the run's state in so much room, whether it is whole, and the room that it needs."""
         head = f"\n{name_of(part)}: {defuse(one_line(part['source']))}"
-        heads = [f"{head}{how}{self._writes}\n" for how in (BESIDES, ", in part", ", in part", ALL_SAID)]
+        heads = [f"{head}{self._writes}{how}\n" for how in (MORE, A_PART, A_PART, ALL_SAID)]
         longest = max(map(units, heads))
         is_long = len(part["content"]) > LONG_STATE
         said = self._position["said"] | {part["source"] for part in self._parts}

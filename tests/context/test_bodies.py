@@ -252,8 +252,8 @@ def test_a_state_of_which_the_position_has_all_is_only_named(project: Project) -
     phases = {name: {"status": "pending"} for name in ("frame", "build")}
     project.change_state(current_phase="frame", phases=phases, artifacts={}, current_step=None)
     lines = packet(project).split("\n")
-    said = "(what matters now is said here). Read the file before you write it"
-    assert f"workflow-state: .fractary/runs/{RUN}/state.json {said}" in lines
+    said = "Read the file before you write it. Nothing else in it matters now"
+    assert f"workflow-state: .fractary/runs/{RUN}/state.json. {said}" in lines
     assert not [line for line in lines if line.startswith("{")]
 
 
@@ -269,7 +269,7 @@ def test_finished_steps_are_counted_and_the_state_is_an_outline(project: Project
     project.change_state(phases=[frame, {"phase_name": "build", "status": "in_progress"}])
     text = packet(project)
     assert '"frame":{"status":"completed"}' in text
-    assert "state.json, in part. Read the file before you write it\n" in text
+    assert "Read the file before you write it. It also has, among other things:\n" in text
     assert project.of_type("artifact_loaded")[0]["given"] == "outline"
 
 
