@@ -10,9 +10,9 @@ from __future__ import annotations
 from faber_ledger.files.text import clip, defuse, defuse_tags, one_line, units
 from faber_ledger.ledger.encoding import encoder
 from faber_ledger.runs.progress import (
-    answer_of,
     current_phase,
     current_step,
+    is_answer_built,
     is_settled,
     pending_approvals,
     phase_state,
@@ -345,8 +345,8 @@ def compact_state(
     if isinstance(retries := members.get("retries"), dict):
         members["retries"] = {name: one for name, one in retries.items() if statuses.get(name) != "completed"}
         members = {name: value for name, value in members.items() if value != {}}
-    if statuses.get("evaluate") == "completed" and answer_of(state) and state.get("status") != "awaiting_feedback":
-        members.pop("feedback_request", None)  # what was asked has been built
+    if is_answer_built(state):
+        members.pop("feedback_request", None)
     errors = members.pop("errors", None)
     left = [one for one in errors if not is_settled(state, one)] if isinstance(errors, list) else errors
     members |= {"errors": left} if left else {}

@@ -27,7 +27,7 @@ from faber_ledger.context.body import (
 from faber_ledger.files.text import clip, defuse, one_line, plain, share_room, shares, units
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.runs.clone import writer_of
-from faber_ledger.runs.git import is_safe
+from faber_ledger.runs.git import branch_of, is_safe
 from faber_ledger.runs.run import CONSOLIDATED, EVENTS, SUMMARIES
 from faber_ledger.runs.seen import client_here, is_alive, machine_of
 
@@ -62,7 +62,11 @@ LONG_STATE = 100_000  # characters of a state that is not tried as a whole
 MAX_PATH = 160
 LIST_HEAD = "\nNot in this text:\n"
 WRITES = ". Read the file before you write it"
-ALL_SAID, MORE, A_PART = ". Nothing else in it matters now", ". It also has:", ". It also has, among other things:"
+ALL_SAID, MORE, A_PART = (
+    ". Nothing else in it matters now",
+    ". The state also has:",
+    ". The state also has, among other things:",
+)
 READING_HEAD = "\nRead these now: "
 ALL_LISTED = "`faber-ledger session-load --dry-run` lists them"
 
@@ -186,11 +190,12 @@ def start_before(root: str, log: Log, client: str | None) -> Recorded | None:
     return own if int(heard_at) > (seconds_of(until) or 0.0) else start  # which is a whole second
 
 
-def describe_break(root: str, log: Log, client: str | None, start: Recorded | None, *, branch: str = "") -> str | None:
+def describe_break(
+    root: str, log: Log, client: str | None, start: Recorded | None, *, branch: str | None
+) -> str | None:
     """Return what to do if the session before a conversation, as `start_before` has it, has no end.
 
-    If it ran in this clone and on this machine, it is over once its client's process is gone. `branch` is the run's,
-    if another one is checked out.
+    If it ran in this clone and on this machine, it is over once its client's process is gone. `branch` is the run's.
     """
     if client is None or start is None or start["client"] == client:
         return None
@@ -200,7 +205,11 @@ def describe_break(root: str, log: Log, client: str | None, start: Recorded | No
         return NO_END_HERE.format(place_of_session(start))
     seen = client_here(root, start)
     is_over = seen is not None and is_alive(seen.pid) is False
-    log_of = f" {branch}" if is_safe(branch) else ""
+    log_of = ""
+    if branch and branch != branch_of(root) and is_safe(branch):
+        from faber_ledger.context.branch import has_branch  # most starts are on the run's branch
+
+        log_of = f" {branch}" if has_branch(root, branch) else ""
     return f"{BROKE_OFF}{'' if is_over else MAY_BE_AT_WORK}.{LEFT_HERE.format(log_of)}"
 
 
@@ -374,14 +383,14 @@ class Artifacts:
     def _state_text(self, part: Part, room: int) -> tuple[str, bool, int]:
         """Return the text of the run's state in so much room, whether it is whole, and the room that it needs."""
         head = f"\n{name_of(part)}: {defuse(one_line(part['source']))}"
-        heads = [f"{head}{self._writes}{how}\n" for how in (MORE, A_PART, A_PART, ALL_SAID)]
+        heads = [f"{head}{self._writes}{how}\n" for how in (MORE, A_PART, A_PART)]
         longest = max(map(units, heads))
         is_long = len(part["content"]) > LONG_STATE
         said = self._position["said"] | {part["source"] for part in self._parts}
         text, how = compact_state(self._state, room - longest, said, is_long=is_long)
         if text == "{}\n":  # the position has all of it
-            text, heads[how] = "", heads[-1]
-        elif not text:
+            return f"{head}{self._writes}{ALL_SAID}\n", how == 0, units(head + self._writes + ALL_SAID) + 1
+        if not text:
             return "", False, 0
         return f"{heads[how]}{text}", how == 0, longest + units(text)
 

@@ -29,8 +29,14 @@ from faber_ledger.files.text import escape
 from faber_ledger.ledger.clock import OutOfTime, check_time, seconds_of
 from faber_ledger.ledger.disk import around
 from faber_ledger.ledger.errors import LedgerError, WorkflowNotFound
-from faber_ledger.runs.git import branch_of
-from faber_ledger.runs.progress import branch_name, current_phase, phase_state, phase_states, phases_completed
+from faber_ledger.runs.progress import (
+    branch_name,
+    current_phase,
+    phase_state,
+    phase_states,
+    phases_completed,
+    text_of_value,
+)
 from faber_ledger.runs.settings import read_user_config
 from faber_ledger.runs.state_file import check_status
 
@@ -67,7 +73,7 @@ if TYPE_CHECKING:
 
 
 UNCHANGED = (
-    "This adds to what faber-ledger gave you earlier in this conversation; what is not here again has not changed.\n\n"
+    "faber-ledger gave you more earlier in this conversation. Artifacts that are not here have not changed since.\n\n"
 )
 
 
@@ -198,9 +204,8 @@ class Reload:
         if log is None:
             return [*others]
         if start is not None:
-            named = branch_name(self.state) or branch
-            elsewhere = named if isinstance(named, str) and named != branch_of(run.root) else ""
-            return [packet.describe_break(run.root, log, client, start, branch=elsewhere), *others]
+            branch = text_of_value(branch_name(self.state)) or branch
+            return [packet.describe_break(run.root, log, client, start, branch=branch), *others]
         from faber_ledger.runs.of_work import describe_other_runs  # once a run
 
         return [*others, *describe_other_runs(run, self.state)]
@@ -240,7 +245,7 @@ class Reload:
         first = [sentence for sentence in (*earlier, before) if sentence]
         on_failure = find_rules_of_failure(self.state, parts)
         about: Any = {"workflow": self.workflow, "notes": notes, "branch": branch}
-        about |= {"before": first, "on_failure": on_failure, "is_resumed": source == "resume"}
+        about |= {"before": first, "on_failure": on_failure, "is_resumed": source == "resume" and _is_last(log, client)}
         position = render_position(run, self.state, **about)
         more: Any = {"budget": budget, "state": self.state, "is_copy": run.is_kept}
         more |= {"not_loaded": [] if run.is_kept else self.not_loaded()}
@@ -314,13 +319,19 @@ class Reload:
         return selection.recorded_trigger((matching or self.triggers)[0])
 
 
+def _is_last(log: Log | None, client: str | None) -> bool:
+    """Return whether no other conversation has started on the run since this one did."""
+    start = log.last_start(before=None) if log is not None else None
+    return start is not None and start["client"] == client
+
+
 def _held_by(log: Log, client: str | None) -> tuple[set[Load], bool]:
     """Return what a client's conversation was given since its last start here, and whether that start gave all of it.
 
     Nothing if a compaction has cut it; the end of one follows the start after it.
     """
     held: set[Load] = set()
-    is_cut, is_whole = False, True
+    is_cut, reloads = False, 0
     for recorded in log.newest_by(client):
         event: dict[str, Any] = dict(recorded["event"])
         is_cut |= event["type"] == "compaction_completed"
@@ -328,9 +339,9 @@ def _held_by(log: Log, client: str | None) -> tuple[set[Load], bool]:
             return set(), False
         if event["type"] == "artifact_loaded":
             held.add((event["artifact_id"], event["sha256"], event.get("given")))
-            is_whole &= event["trigger"] == "session_start"  # else a command printed it
+        reloads += event["type"] == "context_reloaded"  # a further one is a command's, whose text is no packet
         if event["type"] == "session_started":
-            is_whole &= event["source"] != "resume"
+            is_whole = event["source"] in ("startup", "clear", "compact", "fork") and reloads <= 1
             return held if not is_cut or event["source"] == "compact" else set(), is_whole
     return held, False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, TypedDict
 
@@ -13,7 +13,7 @@ from faber_ledger.ledger import clock, disk
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.disk import RunLock
 from faber_ledger.ledger.errors import LedgerError, NotWritable
-from faber_ledger.projections.fold import empty, open_sessions
+from faber_ledger.projections.fold import empty, open_sessions, session_history
 from faber_ledger.recording import sessions
 from faber_ledger.recording.call import checkout_after, checkout_at_end, checkout_at_start, read_environment
 from faber_ledger.recording.incoming import find_session
@@ -207,7 +207,7 @@ def _metadata(run_id: str, plan: RunPlan, at: float) -> dict[str, Any]:
 def complete_record(run: Run, *, at: float, environ: Mapping[str, str], warn: Warn) -> list[str]:
     """Begin the log of a run that has none, open the session of the client that calls, and end those of a finished run.
 
-    All of it is inferred. Until a commit has the run as finished, what the client cost is counted, too. Return the
+    All of it is inferred. Until a commit has the run as finished, what its clients cost is counted, too. Return the
     sessions that were ended. Raises what `Recording` raises.
     """
     client, is_new = sessions.client_of(environ), lacks_ledger(run)
@@ -220,18 +220,20 @@ def complete_record(run: Run, *, at: float, environ: Mapping[str, str], warn: Wa
             recording.add(start, at=at, writer=recording.writer)
         ends = _missing_ends(recording, caller)
         is_ending = recording.state.get("status") in progress.FINISHED and not is_finished_in_head(run)
-        ended = [client_here(run.root, recording.view.log.start_of(name)) for name in _sessions_of(ends)]
-        clients = {one.client: one for one in (seen, *ended) if one is not None}
-        has_cost = is_ending and any([add_cost(recording, one) for one in clients.values()])
+        has_cost = is_ending and any([add_cost(recording, one) for one in _clients_here(recording, seen)])
         if start or ends or is_new or has_cost:
             recording.append(ends)
     if start:
         follow_client(run, client, caller["pid"], seen, at=at, warn=warn, is_new=True)
-    return _sessions_of(ends)
-
-
-def _sessions_of(ends: list[Draft]) -> list[str]:
     return [str(dict(end["event"])["session_id"]) for end in ends if end["event"]["type"] == "session_ended"]
+
+
+def _clients_here(recording: Recording, calling: SeenClient | None) -> Iterable[SeenClient]:
+    """Return the calling client, and those of this clone's sessions on the run."""
+    view, root = recording.view, recording.run.root
+    names = [str(entry.get("session_id")) for entry in session_history(view.blocks)]
+    found = [calling, *[client_here(root, view.log.start_of(name)) for name in names]]
+    return {one.client: one for one in found if one is not None}.values()
 
 
 def _missing_start(recording: Recording, caller: Caller, seen: SeenClient | None) -> list[Draft]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 import click
@@ -67,7 +67,8 @@ def log(
 ) -> None:
     """List what happened in RUN (default: the active run), oldest first; on a terminal through a pager.
 
-    What only looks or counts, as loads, checkouts and tokens, is left out without --json, --session and --type.
+    Without --json, --session and --type it leaves out loads, checkouts, tokens, reconstitutions, and an end that was
+    only inferred where the session's own end came later.
 
     \b
     Example: faber-ledger log --type session_started -n 5
@@ -91,7 +92,14 @@ def log(
         wanted = wanted._replace(here=known_writer(chosen.root))
 
     def find() -> Iterator[Recorded]:
-        return find_events(partial(read_log, chosen), wanted, limit=count, newest_first=reverse)
+        if is_all:
+            return find_events(partial(read_log, chosen), wanted, limit=count, newest_first=reverse)
+        ends = find_events(partial(read_log, chosen), EventQuery(types=("session_ended",)))
+        own = {end["event"].get("session_id") for end in ends if dict(end["event"]).get("inferred") is False}
+        newest_first = reverse or count is not None
+        found = find_events(partial(read_log, chosen), wanted, newest_first=newest_first)
+        kept = islice((one for one in found if not _is_replaced(one, own)), count)
+        return kept if newest_first == reverse else reversed([*kept])
 
     routine = iter(()) if is_all else find_events(partial(read_log, chosen), wanted._replace(types=ROUTINE, without=()))
     left_out = [LEFT_OUT] if next(routine, None) is not None else []
@@ -102,9 +110,7 @@ def log(
         for recorded in find():
             click.echo(json_text(recorded, indent=None))
     else:
-        ends = [] if is_all else [*find_events(partial(read_log, chosen), EventQuery(types=("session_ended",)))]
-        own = {end["event"].get("session_id") for end in ends if dict(end["event"]).get("inferred") is False}
-        show_long(lambda: chain((line_of(one) for one in find() if not _is_replaced(one, own)), left_out))
+        show_long(lambda: chain(map(line_of, find()), left_out))
 
 
 def _is_replaced(recorded: Recorded, own: set[object]) -> bool:

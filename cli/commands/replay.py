@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from faber_ledger.cli.reports.run_list import describe_unknown
-from faber_ledger.cli.reports.usage import lacks_own_end, usage_data, usage_line
+from faber_ledger.cli.reports.usage import lacks_last_end, usage_data, usage_line
 from faber_ledger.cli.ui.event_words import line_of
 from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_long
 from faber_ledger.cli.ui.progress import progress, track_progress
@@ -25,6 +25,7 @@ from faber_ledger.projections import fold
 from faber_ledger.projections.difference import apply_event
 from faber_ledger.projections.history import SessionFacts, SessionSummary, summarize_sessions
 from faber_ledger.projections.usage import Usage
+from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.state_file import read_state
@@ -119,7 +120,8 @@ class Replay:
             with suppress(LedgerError):  # without a state only the log is known
                 state = read_state(self.run).value
             with read_log(self.run) as log:
-                tokens = usage_line(self.usage, self.sessions(), lacks_end=lacks_own_end(log, state))
+                lacks_end = lacks_last_end(log, known_writer(self.run.root), state)
+            tokens = usage_line(self.usage, self.sessions(), lacks_end=lacks_end)
             unknown = describe_unknown(self.run, self.projector.blocks, fold.blocks_of(state)) if state else None
             sums = [*([f"tokens: {tokens}"] if tokens else []), *([unknown] if unknown else [])]
             lines += ["", *sums] if lines and sums else sums

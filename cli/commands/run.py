@@ -62,7 +62,7 @@ def run_list(limit: int | None, at_remote: bool, as_json: bool, **wanted: Any) -
     A run waits (for an approval, an answer, feedback), has failed, is stale, at work or done. An open session of this
     clone is working or idle while its client lives. `last event` is how long ago that was; with --remote it is `sent`.
     `~` marks a run whose files this work tree does not have; where it has no unfinished run, those of other branches,
-    as last fetched, are named. `+` after tokens: the run has cost more elsewhere. With --mine the last
+    as last fetched, are named. `>` before tokens: there are more, which are not counted here. With --mine the last
     lines sum up by week what this clone's own sessions of these runs cost, and how long they were at work.
 
     \b

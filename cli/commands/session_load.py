@@ -212,7 +212,7 @@ def _show(loading: Loading, result: Reload, packet: str, failure: Exception | No
         lines = [*report.lines(loading, result, is_look=not form.records, is_brief=form.has_steps, given_bytes=size)]
     if failure is None and (not lines or (form.is_bounded and units("\n".join(lines)) > room)):
         short = "\n".join(
-            map(escape, report.short_lines(loading, result, given_bytes=size, has_head=not begins_with_head))
+            map(escape, report.short_lines(loading, result, given_bytes=size, needs_head=not begins_with_head))
         )
         lines = cut_middle(short, room, CUT).split("\n") if short else []
     show({**report.data(loading, result), "context": packet}, lines, as_json=form.as_json)

@@ -11,7 +11,7 @@ import click
 
 from faber_ledger.cli.doctor.hooks import MERGES, read_hook_log
 from faber_ledger.cli.reports.run_list import count_at_work, position_lines, stop_lines
-from faber_ledger.cli.reports.usage import lacks_own_end, usage_data, usage_line
+from faber_ledger.cli.reports.usage import usage_data
 from faber_ledger.cli.sync.agreement import hint_at_remote
 from faber_ledger.cli.sync.refs import METADATA, STATE
 from faber_ledger.cli.sync.versions import due_files
@@ -42,7 +42,7 @@ from faber_ledger.projections.history import SessionFacts, agent_shown, summariz
 from faber_ledger.projections.usage import Usage
 from faber_ledger.recording.adoption import list_unknown
 from faber_ledger.recording.inbox import list_waiting
-from faber_ledger.recording.sessions import View, client_of, is_open_here, live_start, session_of
+from faber_ledger.recording.sessions import View, is_open_here, live_start, session_of
 from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.carry import Consent, SyncedNote, consent_of, describe_unsynced
@@ -161,7 +161,6 @@ class Found(NamedTuple):
     unknown: int = 0
     notes: Sequence[Note] = ()
     usage: Usage = Usage()
-    lacks_end: bool = False
 
 
 def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
@@ -181,11 +180,10 @@ def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
         branch = branch_name(state) or recorded_branch(run, state, log)
         notes, usage = [note for note, _ in notes_of(log)], Usage(log.usage())
         found = Found(summarize(log), blocks, current, start, is_here, branch, notes=notes, usage=usage)
-        found = found._replace(lacks_end=lacks_own_end(log, state))
         missing = 0 if carries_refs(run.root) or run.is_kept else len(missing_in_file(log, run.ledger_path))
         if carries_refs(run.root):
             own = client_here(run.root, log.last_start(before=None, writer=known_writer(run.root)))
-            is_open = live is not None or client_of(os.environ) is not None or (own and is_alive(own.pid)) is True
+            is_open = live is not None or (own is not None and is_alive(own.pid) is True)
             unsent = describe_unsent(run, log, is_start=False, is_open=is_open) or _unsent_files(run, is_open=is_open)
             found = found._replace(unsent=unsent, unknown=len(list_unknown(blocks, known)) + len(ended))
     if not run.is_kept:
@@ -268,8 +266,6 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found, elsewhere: str,
         yield f"Branch: {found.branch}{elsewhere}"
     if found.current is not None or (session_history(blocks) and not is_over):
         yield f"Session: {_session_text(run, state, found)}"
-    if is_over and (tokens := usage_line(found.usage, summarize_sessions(blocks), lacks_end=found.lacks_end)):
-        yield f"Tokens: {tokens}"
     if log is None:
         by_ref = f"not here; `faber-ledger {command_to_fetch(run.root)}` fetches it, if it was sent"
         yield f"Ledger: {by_ref if carries_refs(run.root) else 'none yet; the first event creates it'}"
@@ -282,9 +278,7 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found, elsewhere: str,
 
 
 def _not_in_file_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str]:
-    if found.missing:
-        if found.why == AS_FINISHED:
-            return
+    if found.missing and found.why != AS_FINISHED:
         because = f", because {found.why}" if found.why is not None else ""
         what = f"{events_shown(found.missing)} of the log{because}; {publishing_hint(run, TreeNote(run), state)}"
         yield f"Not yet in {run.shown(run.ledger_path)}: {what}"

@@ -106,9 +106,9 @@ def lines(loading: Loading, result: Reload, *, is_look: bool, is_brief: bool, gi
     yield from _closing_lines(result, is_minimal=loading.is_minimal)
 
 
-def short_lines(loading: Loading, result: Reload, *, given_bytes: int, has_head: bool) -> Iterator[str]:
+def short_lines(loading: Loading, result: Reload, *, given_bytes: int, needs_head: bool) -> Iterator[str]:
     """Yield the short report of a load, for an agent that has the contents; they may already begin with its head."""
-    if has_head:
+    if needs_head:
         yield from ["", *head_lines(loading, result)]
     yield from _skipped_lines(result, result.missed)
     yield from _room_lines(result, given_bytes)

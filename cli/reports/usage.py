@@ -67,7 +67,7 @@ def usage_line(
 ) -> str | None:
     """Return what a run cost as one line, with its phases, and which of its `sessions` are not counted.
 
-    None for no response. `lacks_end` is what `lacks_own_end` returns.
+    None for no response. `lacks_end` is what `lacks_last_end` returns.
     """
     if not usage.used.turns:
         return None
@@ -77,17 +77,18 @@ def usage_line(
     phases = [f"{phase or NOT_SPLIT} {tokens_shown(one.used.tokens)}" for phase, one in named]
     money = _money(usage) if has_money else ""
     in_phases = f": {one_line(', '.join(phases), LONGEST_PHASES)}" if set(found) != {None} else ""
-    return f"{_words_of(usage.used)}{in_phases}{money}{_not_counted(usage, list(sessions), lacks_end=lacks_end)}"
+    missing = ", ".join(list_not_counted(usage, list(sessions), lacks_end=lacks_end))
+    return f"{_words_of(usage.used)}{in_phases}{money}{f'; not counted: {missing}' if missing else ''}"
 
 
-def lacks_own_end(log: Log, state: dict[str, Any]) -> bool:
-    """Return whether the last session of a finished run went on after it: its own end may be in another clone's log."""
+def lacks_last_end(log: Log, writer: str | None, state: dict[str, Any]) -> bool:
+    """Return whether a finished run's last session, of another clone, may have gone on: its end was only inferred."""
     start = log.last_start(before=None) if state.get("status") in FINISHED else None
-    ends = [dict(one["event"]) for one in log.ends_of(start)] if start is not None else []
+    ends = [] if start is None or start["writer"] == writer else [dict(one["event"]) for one in log.ends_of(start)]
     return bool(ends) and all([one.get("inferred") is True and one.get("reason") != ABANDONED for one in ends])
 
 
-def _not_counted(usage: Usage, sessions: list[SessionSummary], *, lacks_end: bool) -> str:
+def list_not_counted(usage: Usage, sessions: list[SessionSummary], *, lacks_end: bool) -> list[str]:
     """Return whose tokens are missing: the open session, what broke off on another machine, and what a last one lacks.
 
     The clone of such a session counts it at its next start on the run.
@@ -100,9 +101,8 @@ def _not_counted(usage: Usage, sessions: list[SessionSummary], *, lacks_end: boo
         if one["hostname"] not in (None, after["hostname"])
     ]
     is_open = any([not one["ended_at"] for one in sessions])
-    late = ["what came after the run was finished"] if lacks_end else []
-    missing = [*(["the open session"] if is_open else []), *lost[-MOST_LOST:], *late]
-    return f"; not counted: {', '.join(missing)}" if missing else ""
+    late = ["whatever came after the run was finished"] if lacks_end else []
+    return [*(["the open session"] if is_open else []), *lost[-MOST_LOST:], *late]
 
 
 def _words_of(used: Used) -> str:

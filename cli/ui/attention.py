@@ -188,8 +188,8 @@ def list_by_need(rows: Iterable[Row]) -> list[Row]:
 
 def attention_table(rows: list[Row], marks: Callable[[Row], str] = lambda _: "", **more: Any) -> Iterator[str]:
     """Yield the table of described runs; `marks` precede their names, and `more` are further columns, with cells."""
-    sums = [(row.get("usage"), "+" if row.get("usage_is_partial") else "") for row in rows]
-    used = [usage and tokens_shown(usage["tokens"]) + plus for usage, plus in sums]
+    sums = [(row.get("usage"), ">" if row.get("usage_is_partial") else "") for row in rows]
+    used = [usage and more + tokens_shown(usage["tokens"]) for usage, more in sums]
     last = ("tokens",) if any(used) else ()  # only where any are known
     cells = [
         (*[of(row) for of in more.values()], marks(row) + row["run_id"], *_cells(row), *[tokens or "-" for _ in last])

@@ -177,19 +177,19 @@ def _end_of(session_id: str) -> str:
     return session_id.rpartition("-")[2] or session_id
 
 
-LONGEST_ROW, LONGEST_ELSEWHERE, LEAST_CELL = 120, 200, 9
+LONGEST_ROW, LONGEST_PIPED, LEAST_CELL = 120, 200, 9
 
 
 def table(rows: Sequence[Sequence[str]], flexible: Sequence[str] = ()) -> Iterator[str]:
     """Return the rows as lines, each column as wide as its widest cell; all rows have the same number of cells.
 
     A cell may be any text of a repository: each row is one line. The columns with a title in `flexible` are cut so
-    that a row has 120 characters, more where the terminal is wider, and 200 where there is none.
+    that a row has 120 characters, more where the terminal is wider, and 200 where no terminal is.
     """
     rows = [[escape(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     wanted = {at: widths[at] for at, title in enumerate(rows[0]) if title in flexible}
-    longest = max(LONGEST_ROW, shutil.get_terminal_size((LONGEST_ELSEWHERE, 0)).columns)
+    longest = max(LONGEST_ROW, shutil.get_terminal_size((LONGEST_PIPED, 0)).columns)
     room = longest - sum(widths) - 2 * (len(widths) - 1) + sum(wanted.values())
     for at, given in zip(wanted, shares([*wanted.values()], room), strict=True):
         widths[at] = min(widths[at], max(given, LEAST_CELL))

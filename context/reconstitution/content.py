@@ -88,9 +88,10 @@ def render_content(sources: Sources, *, budget: int, only: Collection[str]) -> s
     most = budget - units(_left_out(chosen, command))
     head = clip(sources["position"]["text"], most, "… (more was cut)\n") if "position" in chosen else ""
     parts = {name: list(PARTS[name][1](sources)) for name in chosen}
+    if "decisions" in parts and ("spec" not in parts or _sum(parts) > budget - units(head)):
+        parts["decisions"] += _decisions_of_specification(sources)
     lacking = ", ".join([_lacking(name, sources) for name in only if not parts.get(name, True) and name != "position"])
     if "decisions" in parts:
-        parts["decisions"] += _decisions_of_specification(sources) if "spec" not in parts else []
         parts["events"] = [block for block in parts.get("events", []) if block not in parts["decisions"]]
     texts = {name: f"\n## {PARTS[name][0]}\n\n{''.join(blocks)}" for name, blocks in parts.items() if blocks}
     wanted = [units(text) for text in texts.values()]
@@ -104,6 +105,10 @@ def render_content(sources: Sources, *, budget: int, only: Collection[str]) -> s
     end = _left_out([name for name, limit in zip(texts, limits, strict=True) if not limit], command)
     end += f"\nThere is nothing for: {lacking}\n" if lacking else ""
     return clip(plain(head + "".join(shown) + end).strip("\n"), budget)
+
+
+def _sum(parts: dict[str, list[str]]) -> int:
+    return sum([units(block) for blocks in parts.values() for block in blocks])
 
 
 def _left_out(names: list[str], command: str) -> str:
@@ -411,7 +416,10 @@ def read_known(
         with read_log(run, warn) as log:
             blocks = fold(log.stream())
             start = start_before(run.root, log, client)
-            broken = describe_break(run.root, log, client, start)
+            is_new = client is not None and log.first_start_of(client) is None  # else its packet has said so
+            branch = recorded_branch(run, state, log)
+            of_run = text_of_value(progress.branch_name(state)) or branch
+            broken = describe_break(run.root, log, client, start, branch=of_run) if is_new else None
             others = elsewhere.describe(log, start, client) if elsewhere else []
             keeper = None if Settings(run, os.environ).summaries else run
             return {
@@ -419,7 +427,7 @@ def read_known(
                 "ended": [one["session_id"] for one in summarize_sessions(blocks) if one["ended_at"]],
                 "starts": _read_starts(run, blocks),
                 "branch": log.first_branch(besides=default_branch(run.root)),
-                "branch_to_switch": recorded_branch(run, state, log),
+                "branch_to_switch": branch,
                 "notes": _read_notes(run, log),
                 "summaries": [
                     {

@@ -167,7 +167,7 @@ def test_a_second_run_of_the_work_item_names_the_first(colleague: Project, tmp_p
     colleague.git("clone", "--quiet", f"file://{colleague.root}", str(tmp_path / "again"))
     again = Project(tmp_path / "again", RUN, "desktop")
     started = again.faber("run", "start", "--work-id", "258")
-    other = f"Other runs of this work item: {RUN} (completed): `faber-ledger reconstitute {RUN}`"
+    other = f"Other runs of this work item: {RUN} (completed); `faber-ledger reconstitute {RUN}`"
     assert other in started.stdout
     assert other in again.faber("status").stdout
     by_item = again.faber("status", "--work-id", "258")

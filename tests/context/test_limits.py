@@ -54,7 +54,7 @@ def test_the_ledgers_blocks_count_nowhere(project: Project) -> None:
     assert entries.keys() == {"workflow-state", "orchestration-protocol"}
     assert f"Total size: {sum(entry['size_bytes'] for entry in entries.values()) / 1024:.1f} KB\n" in done.stdout
     text = packet(project)
-    assert "/state.json" in text
+    assert "/state.json. Read the file before you write it" in text
     assert "One step after the other" in text
 
 
@@ -67,7 +67,7 @@ def test_the_state_is_never_too_large(project: Project) -> None:
     project.write("a.md", "What comes after.\n")
     project.change_state(plans=["x" * 1_000] * 3_000, additional_instructions="Do not touch billing.")
     for text in (packet(project), project.faber("session-load", "--force").stdout):
-        assert "It also has, among other things:" in text
+        assert "The state also has, among other things:" in text
         assert "Do not touch billing." in text
         assert "\nWhat comes after.\n" in text
     done = project.faber("session-load", "--force")

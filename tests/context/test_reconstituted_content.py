@@ -396,7 +396,7 @@ def test_a_summary_that_stays_in_this_clone_is_found_there(project: Project) -> 
     assert "MOCK-SUMMARY" in "\n".join(only(project, "summaries"))
 
 
-def test_sessions_that_completed_nothing_are_left_out_and_decisions_are_found_in_texts(project: Project) -> None:
+def test_decisions_are_found_in_texts(project: Project) -> None:
     text = (
         "# Lists\n\n## Design decisions\n\nOne table.\n\n### Decision 2\n\nNo cache.\n\n"
         "## Files\n\nlists.py\n\n## Undecided\n\nColours.\n"
@@ -411,7 +411,11 @@ def test_sessions_that_completed_nothing_are_left_out_and_decisions_are_found_in
     project.deliver("SessionEnd.other.print")
     decisions = [line.rpartition("] ")[2] for line in only(project, "decisions")[2:]]
     assert sorted(decisions[:2]) == ["compaction: a Lamport clock", "note: SQLite; the indecision: is over"]
-    assert decisions[2:] == [f"- {SPEC}:", "> One table.", "> ", "> ### Decision 2", "> ", "> No cache."]
+    of_specification = [f"- {SPEC}:", "> One table.", "> ", "> ### Decision 2", "> ", "> No cache."]
+    assert decisions[2:] == of_specification
+    for lines, times in ((0, 1), (3_000, 2)):  # they stand in the specification, if it is whole
+        project.write(SPEC, text + "A line of it.\n" * lines)
+        assert project.said("reconstitute").count("> ### Decision 2\n") == times
 
 
 def test_a_stop_prints_the_steps_before_it(project: Project) -> None:

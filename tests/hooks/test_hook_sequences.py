@@ -446,7 +446,7 @@ def test_a_resumed_conversation_gets_what_has_changed(project: Project) -> None:
     project.change_state(current_phase="evaluate", open_question="60 or 600?", branch={"name": "not a text"})
     changed = given(resume)
     assert '"open_question":"60 or 600?"' in changed
-    assert "what is not here again has not changed.\n" in changed
+    assert "Artifacts that are not here have not changed since.\n" in changed
     assert "Phase: evaluate" in changed
     assert "===== orchestration-protocol" in started
     assert "===== orchestration-protocol" not in changed
@@ -467,7 +467,7 @@ def test_a_conversation_that_has_loaded_its_context_by_command_is_not_given_it_a
     assert "===== orchestration-protocol" in loaded
     assert "Also there: " not in loaded  # of a run that has just begun
     resumed = project.deliver("SessionStart.resume.print", client="one").packet or ""
-    assert "what is not here again has not changed.\n" in resumed
+    assert "Artifacts that are not here have not changed since.\n" in resumed
     assert "===== orchestration-protocol" not in resumed
 
 
@@ -476,7 +476,7 @@ def test_only_another_conversation_is_given_an_error_after_which_the_step_went_o
     project.deliver("SessionEnd.prompt_input_exit.interactive", client="one")
     error = "test_add: 3 is not 4, since the cents are rounded twice"
     project.change_state(current_phase="build", errors=[{"phase": "build", "step": "implement", "error": error}])
-    for hook, client, is_given in (("resume", "one", False), ("startup", "two", True)):
+    for hook, client, is_given in (("resume", "one", False), ("startup", "two", True), ("resume", "one", True)):
         packet = project.deliver(f"SessionStart.{hook}.print", client=client).packet or ""
         assert packet.count(error) == packet.count("Last error, perhaps mended since (build:implement): ") == is_given
         project.deliver("SessionEnd.prompt_input_exit.interactive", client=client)

@@ -99,17 +99,23 @@ def test_an_end_by_a_command_counts_what_came_before(project: Project, path: Pat
         assert project.git("status", "--short") == ""
 
 
-def test_a_commit_of_a_finished_run_counts_its_client_from_any_shell(project: Project, path: Path) -> None:
+def test_a_commit_of_a_finished_run_counts_its_client_from_any_shell(
+    project: Project, path: Path, tmp_path: Path
+) -> None:
     append(path, response("msg_1", (1, 1, 1)))
     project.change_state(status="completed", phases={"release": {"status": "completed"}})
     project.said("seal")
     assert counted(project, "turns") == [(1,)]
     append(path, response("msg_2", (1, 1, 1)))
-    for is_partial in (True, False):  # its own end may never reach another clone
-        for command in ("status", "replay"):
-            assert ("; not counted: what came after the run was finished\n" in project.said(command)) == is_partial
-        assert project.said("run", "list").splitlines()[1].split()[-1] == ("3+" if is_partial else "6")
-        deliver(project, END, path)
+    project.said("seal")  # also if its session was ended before
+    assert counted(project, "turns") == [(1,), (1,)]
+    project.commit()
+    there = project.clone(tmp_path / "there", "desktop")
+    append(path, response("msg_3", (1, 1, 1)))
+    deliver(project, END, path)
+    for one, tokens in ((project, "9"), (there, ">6")):
+        assert ("; not counted: whatever came after the run was finished\n" in one.said("replay")) == (one is there)
+        assert one.said("run", "list").splitlines()[1].split()[-1] == tokens
 
 
 @pytest.mark.parametrize("by_delivery", [True, False])
