@@ -119,8 +119,8 @@ def describe_newer_ref(run: Run, state: dict[str, Any]) -> tuple[str | None, boo
         how = f"before you go on, run `{command_to_pull(run.root)}`"
         return f"This run went on elsewhere after the commit that is here: {how}.", True
     if may_lack(run, state):
-        how = "before you go on, run `faber-ledger sync`, then read its state.json again."
-        return f"A pull brings no ledgers, and git has fetched newer commits of this run's branch: {how}", False
+        how = "run `faber-ledger sync` before you go on"
+        return f"Git has fetched newer commits of this run's branch, but no ledger, so {how}.", False
     return None, False
 
 

@@ -62,11 +62,7 @@ LONG_STATE = 100_000  # characters of a state that is not tried as a whole
 MAX_PATH = 160
 LIST_HEAD = "\nNot in this text:\n"
 WRITES = ". Read the file before you write it"
-ALL_SAID, MORE, A_PART = (
-    ". Nothing else in it matters now",
-    ". The state also has:",
-    ". The state also has, among other things:",
-)
+MORE, A_PART = ". The state also has:", ". The state also has, among other things:"
 READING_HEAD = "\nRead these now: "
 ALL_LISTED = "`faber-ledger session-load --dry-run` lists them"
 
@@ -141,7 +137,7 @@ def list_more(run: Run, parts: list[Part], budget: int) -> list[str]:
 
     `parts` are what the packet has, in at most `budget` units.
     """
-    more = ["`faber-ledger reconstitute` (all that is known)", "`faber-ledger log` (the events)"]
+    more = ["`faber-ledger reconstitute` (decisions, notes, summaries)", "`faber-ledger log` (the events)"]
     if sum([len(part["content"]) for part in parts]) > min(budget, MAX_WHOLE):
         more.append("`faber-ledger session-load --force --budget 100000` (artifacts whole)")
     for what, name in (("FABER's events", EVENTS), ("FABER's events", CONSOLIDATED), ("session summaries", SUMMARIES)):
@@ -389,7 +385,7 @@ class Artifacts:
         said = self._position["said"] | {part["source"] for part in self._parts}
         text, how = compact_state(self._state, room - longest, said, is_long=is_long)
         if text == "{}\n":  # the position has all of it
-            return f"{head}{self._writes}{ALL_SAID}\n", how == 0, units(head + self._writes + ALL_SAID) + 1
+            return f"{head}{self._writes}\n", how == 0, longest
         if not text:
             return "", False, 0
         return f"{heads[how]}{text}", how == 0, longest + units(text)

@@ -264,7 +264,7 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found, elsewhere: str,
     yield from at_work or describe_other_runs(run, state)
     if elsewhere:
         yield f"Branch: {found.branch}{elsewhere}"
-    if found.current is not None or (session_history(blocks) and not is_over):
+    if found.current is not None or (session_history(blocks) and not (is_over or found.unknown)):
         yield f"Session: {_session_text(run, state, found)}"
     if log is None:
         by_ref = f"not here; `faber-ledger {command_to_fetch(run.root)}` fetches it, if it was sent"

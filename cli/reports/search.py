@@ -43,7 +43,7 @@ FIELDS = {
 KINDS = {"compaction_completed": "summary", "context_reconstituted": "finding"}
 STATE = "state"
 LONGEST_FIELD = 60
-PLACE = ("status", "current_phase", "current_step", "current_step_id")  # of a state: where the run is, nobody's words
+PLACE = ("current_phase", "current_step", "current_step_id")  # of a state: where the run is, nobody's words
 WANTED = EventQuery(types=tuple(FIELDS))
 
 

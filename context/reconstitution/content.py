@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from itertools import islice
@@ -68,6 +69,7 @@ class Known(LedgerFacts):
 
 MIN_PART = 300  # units: less of a part says nothing
 LONGEST_LINE, LONGEST_VALUE = 500, 300
+NEWEST_FAILURES = 10
 DECISION = "decision"  # the kind of a note
 # After the word at the beginning of a sentence, up to the next step or the line's end.
 DECIDED = re.compile(
@@ -173,11 +175,23 @@ def _open_questions(sources: Sources) -> Iterator[str]:
     for place, message in progress.newest_errors(state):
         if f": {one_line(message, LONGEST_LINE)}\n" not in position["text"]:
             yield _block(f"The whole error{f' ({place})' if place else ''}:", message)
+    yield from _failures(state, position["text"])
     errors = [event for event in context["events"] if event["type"].endswith("_error")]
     messages = [one_line(message, LONGEST_LINE) for _, message in progress.newest_errors(state)]
     if errors and one_line(words_of_event(errors[-1]) or "", LONGEST_LINE) not in messages:
         newest = _event_block(errors[-1]).removeprefix("- ").replace("\n> ", " ")
         yield _line(f"Last error among the events: {newest}")
+
+
+def _failures(state: dict[str, Any], said: str) -> Iterator[str]:
+    """Yield the newest of the state's errors that are not `said` already, each once."""
+    errors = state.get("errors")
+    errors = errors if isinstance(errors, list) else []
+    found = [(progress.place_of_error(one), progress.error_message(one)) for one in errors]
+    for (place, message), count in islice(Counter(reversed(found)).items(), NEWEST_FAILURES):
+        if message and f": {one_line(message, LONGEST_LINE)}\n" not in said:
+            times = f", {count} times" if count > 1 else ""
+            yield _block(f"Failed{f' at {place}' if place else ''}{times}:", message)
 
 
 def _decisions(sources: Sources) -> Iterator[str]:

@@ -164,10 +164,7 @@ def test_commits_that_a_pull_brought_ask_for_a_sync(one: CarriedClone) -> None:
     two.git("commit", "-q", "--allow-empty", "-m", "code")
     two.git("push", "-q", "origin", "HEAD")
     by_status = "\nGit ref: origin may have more, since the run's branch went on there: `faber-ledger sync`\n"
-    by_packet = (
-        "A pull brings no ledgers, and git has fetched newer commits of this run's branch: before you go on, run"
-        " `faber-ledger sync`, then read its state.json again."
-    )
+    by_packet = "Git has fetched newer commits of this run's branch, but no ledger, so run `faber-ledger sync`"
     for number in range(8):  # the newest sessions are all here
         one.record(f"here-{number}")
     one.sync()

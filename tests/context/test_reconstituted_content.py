@@ -418,6 +418,16 @@ def test_decisions_are_found_in_texts(project: Project) -> None:
         assert project.said("reconstitute").count("> ### Decision 2\n") == times
 
 
+def test_what_failed_is_said_of_a_finished_run_too(project: Project) -> None:
+    failed = {"phase": "build", "step": "implement", "error": "test_add: 3 is not 4"}
+    other = {"phase": "evaluate", "error": "the lint found 2 errors"}
+    project.change_state(errors=[failed, other, failed], status="completed", current_phase="release")
+    assert only(project, "position")[-2:] == [
+        "- Failed at build:implement, 2 times: test_add: 3 is not 4",
+        "- Failed at evaluate: the lint found 2 errors",
+    ]
+
+
 def test_a_stop_prints_the_steps_before_it(project: Project) -> None:
     (project.root / "specs/WORK-258.md").mkdir(parents=True)
     project.change_state(artifacts={"spec_path": SPEC})

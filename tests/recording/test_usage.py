@@ -113,9 +113,8 @@ def test_a_commit_of_a_finished_run_counts_its_client_from_any_shell(
     there = project.clone(tmp_path / "there", "desktop")
     append(path, response("msg_3", (1, 1, 1)))
     deliver(project, END, path)
-    for one, tokens in ((project, "9"), (there, ">6")):
+    for one in (project, there):
         assert ("; not counted: whatever came after the run was finished\n" in one.said("replay")) == (one is there)
-        assert one.said("run", "list").splitlines()[1].split()[-1] == tokens
 
 
 @pytest.mark.parametrize("by_delivery", [True, False])
