@@ -12,7 +12,6 @@ from faber_ledger.ledger.encoding import encoder
 from faber_ledger.runs.progress import (
     current_phase,
     current_step,
-    is_answer_built,
     is_settled,
     pending_approvals,
     phase_state,
@@ -345,8 +344,6 @@ def compact_state(
     if isinstance(retries := members.get("retries"), dict):
         members["retries"] = {name: one for name, one in retries.items() if statuses.get(name) != "completed"}
         members = {name: value for name, value in members.items() if value != {}}
-    if is_answer_built(state):
-        members.pop("feedback_request", None)
     errors = members.pop("errors", None)
     left = [one for one in errors if not is_settled(state, one)] if isinstance(errors, list) else errors
     members |= {"errors": left} if left else {}

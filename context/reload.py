@@ -36,6 +36,7 @@ from faber_ledger.runs.progress import (
     phase_states,
     phases_completed,
     text_of_value,
+    time_of_failure,
 )
 from faber_ledger.runs.settings import read_user_config
 from faber_ledger.runs.state_file import check_status
@@ -244,9 +245,9 @@ class Reload:
         earlier = others if is_begun else self._about_earlier(run, log, client, start, others, branch)
         first = [sentence for sentence in (*earlier, before) if sentence]
         on_failure = find_rules_of_failure(self.state, parts)
-        about: Any = {"workflow": self.workflow, "notes": notes, "branch": branch}
-        about |= {"before": first, "on_failure": on_failure, "is_resumed": source == "resume" and _is_last(log, client)}
-        position = render_position(run, self.state, **about)
+        knows_error = source == "resume" and _was_there(log, client, self.state)
+        about: Any = {"workflow": self.workflow, "notes": notes, "branch": branch, "knows_error": knows_error}
+        position = render_position(run, self.state, **about, before=first, on_failure=on_failure)
         more: Any = {"budget": budget, "state": self.state, "is_copy": run.is_kept}
         more |= {"not_loaded": [] if run.is_kept else self.not_loaded()}
         is_new = source == "session_load" and not (notes or summary or phases_completed(self.state))
@@ -319,10 +320,10 @@ class Reload:
         return selection.recorded_trigger((matching or self.triggers)[0])
 
 
-def _is_last(log: Log | None, client: str | None) -> bool:
-    """Return whether no other conversation has started on the run since this one did."""
-    start = log.last_start(before=None) if log is not None else None
-    return start is not None and start["client"] == client
+def _was_there(log: Log | None, client: str | None, state: dict[str, Any]) -> bool:
+    """Return whether a conversation was heard of on the run after the newest error."""
+    newest = next(log.newest_by(client), None) if log is not None else None
+    return newest is not None and 0 < time_of_failure(state) <= (seconds_of(newest["at"]) or 0.0)
 
 
 def _held_by(log: Log, client: str | None) -> tuple[set[Load], bool]:

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 class SessionSummary(TypedDict):
     """A session; `newly_completed` are the phases that it completed, and not one that ended before it.
 
-    `agent` and `agent_version` are the client's; null if no start in the log names them. `last_event_at` is when the
-    session itself was heard of last, null if that was not noted: all that is known of when an abandoned one ended.
+    `phase` is the one that its newest start or end names, null if none does. `agent` and `agent_version` are the
+    client's; null if no start in the log names them. `last_event_at` is when the session itself was heard of last, null
+    if that was not noted: all that is known of when an abandoned one ended.
     """
 
     session_id: str
@@ -30,6 +31,7 @@ class SessionSummary(TypedDict):
     last_event_at: str | None
     ended_at: str | None
     end_reason: str | None
+    phase: str | None
     newly_completed: list[str]
     artifacts_loaded: list[str]
 
@@ -49,6 +51,7 @@ class SessionFacts:
         self._of: dict[str, tuple[str | None, str | None]] = {}
         self.last_event_at: dict[str, str] = {}
         self.done_before: dict[str, list[str]] = {}  # the phases that were completed when it began
+        self.phase: dict[str, str] = {}
         for recorded in events:
             self.note(recorded)
 
@@ -57,6 +60,8 @@ class SessionFacts:
         event = recorded["event"]
         if is_heard(event):
             self.last_event_at[str(event.get("session_id"))] = recorded["at"]
+        if event["type"] in ("session_started", "session_ended") and isinstance(phase := event.get("phase"), str):
+            self.phase[str(event.get("session_id"))] = phase
         if event["type"] == "session_started":
             name, version = event.get("agent"), event.get("agent_version")
             known = name if isinstance(name, str) else None, version if isinstance(version, str) else None
@@ -99,6 +104,7 @@ def summarize_sessions(blocks: Blocks, facts: SessionFacts | None = None) -> Ite
             "last_event_at": noted.last_event_at.get(session_id),
             "ended_at": entry.get("ended_at"),
             "end_reason": entry.get("end_reason"),
+            "phase": noted.phase.get(session_id),
             "newly_completed": [phase for phase in completed if first[phase] == id(entry)],
             "artifacts_loaded": _texts(entry.get("artifacts_loaded")),
         }

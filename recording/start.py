@@ -229,10 +229,11 @@ def complete_record(run: Run, *, at: float, environ: Mapping[str, str], warn: Wa
 
 
 def _clients_here(recording: Recording, calling: SeenClient | None) -> Iterable[SeenClient]:
-    """Return the calling client, and those of this clone's sessions on the run."""
-    view, root = recording.view, recording.run.root
-    names = [str(entry.get("session_id")) for entry in session_history(view.blocks)]
-    found = [calling, *[client_here(root, view.log.start_of(name)) for name in names]]
+    """Return the calling client, and those of this clone's sessions on the run that did not end by themselves."""
+    log, root = recording.view.log, recording.run.root
+    starts = [log.start_of(str(entry.get("session_id"))) for entry in session_history(recording.view.blocks)]
+    left = [one for one in starts if one and all([dict(end["event"]).get("inferred") for end in log.ends_of(one)])]
+    found = [calling, *[client_here(root, start) for start in left]]
     return {one.client: one for one in found if one is not None}.values()
 
 

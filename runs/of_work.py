@@ -57,4 +57,4 @@ def describe_other_runs(run: Run, state: dict[str, Any]) -> list[str]:
         return []
     named = ", ".join([*others[:MOST_NAMED], *(["…"] if len(others) > MOST_NAMED else [])])
     command = f"faber-ledger reconstitute {found[0][0].run_id}"
-    return [f"Other runs of this work item: {named}; `{command}` shows what need not be done again."]
+    return [f"Other runs of this work item: {named}; `{command}` shows what was done there."]

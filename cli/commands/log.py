@@ -91,15 +91,13 @@ def log(
     if machine == hostname():
         wanted = wanted._replace(here=known_writer(chosen.root))
 
+    ends = () if is_all else find_events(partial(read_log, chosen), EventQuery(types=("session_ended",)))
+    own = {end["event"].get("session_id") for end in ends if dict(end["event"]).get("inferred") is False}
+
     def find() -> Iterator[Recorded]:
-        if is_all:
-            return find_events(partial(read_log, chosen), wanted, limit=count, newest_first=reverse)
-        ends = find_events(partial(read_log, chosen), EventQuery(types=("session_ended",)))
-        own = {end["event"].get("session_id") for end in ends if dict(end["event"]).get("inferred") is False}
-        newest_first = reverse or count is not None
-        found = find_events(partial(read_log, chosen), wanted, newest_first=newest_first)
+        found = find_events(partial(read_log, chosen), wanted, newest_first=reverse or count is not None)
         kept = islice((one for one in found if not _is_replaced(one, own)), count)
-        return kept if newest_first == reverse else reversed([*kept])
+        return kept if reverse or count is None else reversed([*kept])
 
     routine = iter(()) if is_all else find_events(partial(read_log, chosen), wanted._replace(types=ROUTINE, without=()))
     left_out = [LEFT_OUT] if next(routine, None) is not None else []

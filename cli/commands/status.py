@@ -18,7 +18,7 @@ from faber_ledger.cli.sync.versions import due_files
 from faber_ledger.cli.ui.git_words import command_to_fetch, in_git_data, in_git_line, ways_to_unfinished
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import absorb_first, choose_run, quiet_run_argument
-from faber_ledger.cli.ui.words import CLIENT, ago, events_shown, plural, publishing_hint, sessions_unknown
+from faber_ledger.cli.ui.words import CLIENT, SESSIONS_UNKNOWN, ago, events_shown, plural, publishing_hint
 from faber_ledger.context.branch import (
     MAY_BE_AT_REMOTE,
     branch_of_run,
@@ -115,7 +115,8 @@ def status(run: str | None, as_json: bool) -> None:
         data["in_git"] = in_git_data(survey, missing) if not meant.is_kept else None
         seal = "faber-ledger seal" if meant.run_id == active.run_id else f"faber-ledger seal {meant.run_id}"
         folder = os.path.relpath(meant.own_directory)
-        is_off = is_stopped or finished or elsewhere  # nothing is to be committed on a wrong branch
+        # Nothing is to be committed on a wrong branch, and what a client at work changes the next commit takes along.
+        is_off = is_stopped or finished or elsewhere or _has_living_client(meant, found)
         line = None if is_off else in_git_line(survey, missing, seal, folder)
         lines += [f"In git: {line}"] if line is not None else []
     if carries_refs(root):
@@ -182,6 +183,7 @@ def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
         found = Found(summarize(log), blocks, current, start, is_here, branch, notes=notes, usage=usage)
         missing = 0 if carries_refs(run.root) or run.is_kept else len(missing_in_file(log, run.ledger_path))
         if carries_refs(run.root):
+            # a client that lives sends what it recorded when it ends
             own = client_here(run.root, log.last_start(before=None, writer=known_writer(run.root)))
             is_open = live is not None or (own is not None and is_alive(own.pid) is True)
             unsent = describe_unsent(run, log, is_start=False, is_open=is_open) or _unsent_files(run, is_open=is_open)
@@ -255,7 +257,7 @@ def _at_work(run: Run) -> list[str]:
 
 
 def _status_lines(run: Run, state: dict[str, Any], found: Found, elsewhere: str, at_work: list[str]) -> Iterator[str]:
-    """Yield where a run stands; of a finished one only what it cost, and what asks for something."""
+    """Yield where a run stands; of a finished one only what asks for something."""
     blocks, log, is_over = found.blocks, found.log, state.get("status") in FINISHED
     yield f"Run: {run.run_id}"
     yield from position_lines(run, state)
@@ -274,7 +276,7 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found, elsewhere: str,
     if not (is_over or session_history(blocks)):
         yield f"Ledger: {events_shown(log.events)}{last}"
     if found.unknown:
-        yield sessions_unknown(found.unknown)
+        yield SESSIONS_UNKNOWN
 
 
 def _not_in_file_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str]:
@@ -342,6 +344,11 @@ def _hook_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str]:
     yield from [f"Noted for the next start: {message}" for message, _ in list_notices(run)]
 
 
+def _has_living_client(run: Run, found: Found) -> bool:
+    seen = client_here(run.root, found.start) if found.current is not None else None
+    return seen is not None and is_alive(seen.pid) is True
+
+
 def _session_text(run: Run, state: dict[str, Any], found: Found) -> str:
     """Return which session is open; an end is proposed only in the clone that it runs in (DECISIONS 48)."""
     blocks, current = found.blocks, found.current
@@ -359,8 +366,7 @@ def _session_text(run: Run, state: dict[str, Any], found: Found) -> str:
     more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
     all_open = f"{count} in all{'; also open: ' if named else ''}{', '.join(named[:MOST_NAMED])}{more}"
     if not found.is_here:
-        by_state = "" if found.log is not None else ", by the committed state.json; it may be over"
-        return f"{current}, open on {machine} since {since}{by_state} ({all_open})"
+        return f"{current}, begun on {machine} at {since}; whether it is over is not known here ({all_open})"
     if (seen := client_here(run.root, found.start)) is None:
         return f"{current}, open since {since} on {machine} ({all_open})"
     quiet = now() - seen.heard_at()

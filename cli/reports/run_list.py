@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from faber_ledger.cli.reports.usage import list_not_counted, usage_data, weeks_data
 from faber_ledger.cli.ui.attention import Filters, Row, describe
 from faber_ledger.cli.ui.which_run import match_run
-from faber_ledger.cli.ui.words import sessions_unknown
+from faber_ledger.cli.ui.words import SESSIONS_UNKNOWN
 from faber_ledger.context.position import APPROVAL, REJECTED, UNCLEAR, say_what_stops
 from faber_ledger.context.workflow import load_workflow, steps_in_order
 from faber_ledger.files.json_text import JsonText
@@ -218,7 +218,7 @@ def read_facts(run: Run) -> RunFacts:
         "last_event_at": log.last_at if log else None,
         "last_heard_at": log.last_at if log else None,
         "usage": usage_data(usage),
-        "usage_is_partial": ledger_problem is not None or bool(list_not_counted(usage, sessions, lacks_end=False)),
+        "usage_is_partial": ledger_problem is not None or bool(list_not_counted(usage, sessions)),
         "problem": problem,
         "ledger_problem": ledger_problem,
     }
@@ -228,7 +228,7 @@ def read_facts(run: Run) -> RunFacts:
 def describe_unknown(run: Run, folded: Blocks, found: Blocks) -> str | None:
     """Return that `found`, of the run's state, has sessions whose events the log lacks, since git brought it first."""
     unknown = list_unknown(folded, found) if carries_refs(run.root) else []
-    return sessions_unknown(len(unknown)) if unknown else None
+    return SESSIONS_UNKNOWN if unknown else None
 
 
 OTHER_ID = "give another --run-id, or none to have one made"

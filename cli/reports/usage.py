@@ -7,7 +7,7 @@ from datetime import date, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from faber_ledger.cli.ui.words import duration, plural, tokens_shown
+from faber_ledger.cli.ui.words import duration, join_names, plural, tokens_shown
 from faber_ledger.files.text import one_line
 from faber_ledger.projections.history import ABANDONED, SessionSummary
 from faber_ledger.projections.usage import Usage, Used
@@ -77,7 +77,7 @@ def usage_line(
     phases = [f"{phase or NOT_SPLIT} {tokens_shown(one.used.tokens)}" for phase, one in named]
     money = _money(usage) if has_money else ""
     in_phases = f": {one_line(', '.join(phases), LONGEST_PHASES)}" if set(found) != {None} else ""
-    missing = ", ".join(list_not_counted(usage, list(sessions), lacks_end=lacks_end))
+    missing = join_names(list_not_counted(usage, list(sessions), lacks_end=lacks_end))
     return f"{_words_of(usage.used)}{in_phases}{money}{f'; not counted: {missing}' if missing else ''}"
 
 
@@ -88,10 +88,10 @@ def lacks_last_end(log: Log, writer: str | None, state: dict[str, Any]) -> bool:
     return bool(ends) and all([one.get("inferred") is True and one.get("reason") != ABANDONED for one in ends])
 
 
-def list_not_counted(usage: Usage, sessions: list[SessionSummary], *, lacks_end: bool) -> list[str]:
-    """Return whose tokens are missing: the open session, what broke off on another machine, and what a last one lacks.
+def list_not_counted(usage: Usage, sessions: list[SessionSummary], *, lacks_end: bool = False) -> list[str]:
+    """Return whose tokens are missing: of the open session, of one that broke off elsewhere, and what came later.
 
-    The clone of such a session counts it at its next start on the run.
+    The clone of a session that broke off counts it at its next start on the run. `lacks_end` as in `usage_line`.
     """
     counted = usage.by("session_id")
     lost = [
@@ -101,7 +101,7 @@ def list_not_counted(usage: Usage, sessions: list[SessionSummary], *, lacks_end:
         if one["hostname"] not in (None, after["hostname"])
     ]
     is_open = any([not one["ended_at"] for one in sessions])
-    late = ["whatever came after the run was finished"] if lacks_end else []
+    late = ["what was used after the run was finished, if anything"] if lacks_end else []
     return [*(["the open session"] if is_open else []), *lost[-MOST_LOST:], *late]
 
 

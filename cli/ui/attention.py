@@ -188,8 +188,7 @@ def list_by_need(rows: Iterable[Row]) -> list[Row]:
 
 def attention_table(rows: list[Row], marks: Callable[[Row], str] = lambda _: "", **more: Any) -> Iterator[str]:
     """Yield the table of described runs; `marks` precede their names, and `more` are further columns, with cells."""
-    sums = [(row.get("usage"), ">" if row.get("usage_is_partial") else "") for row in rows]
-    used = [usage and more + tokens_shown(usage["tokens"]) for usage, more in sums]
+    used = [_tokens_of(row) for row in rows]
     last = ("tokens",) if any(used) else ()  # only where any are known
     cells = [
         (*[of(row) for of in more.values()], marks(row) + row["run_id"], *_cells(row), *[tokens or "-" for _ in last])
@@ -200,6 +199,11 @@ def attention_table(rows: list[Row], marks: Callable[[Row], str] = lambda _: "",
     titles = [{"who": who, "last event": age}.get(title, title) for title in COLUMNS]
     lines = with_agents([(*more, *titles, *last), *cells], [row["agent"] or None for row in rows])
     yield from table(lines, flexible=(*more, *titles[1:7]))
+
+
+def _tokens_of(row: Row) -> str | None:
+    usage, sign = row.get("usage"), ">" if row.get("usage_is_partial") else ""
+    return usage and sign + tokens_shown(usage["tokens"])
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -42,15 +42,13 @@ def events_of_log_are(count: int) -> str:
     return f"{events_shown(count)} of the log {'is' if count == 1 else 'are'}"
 
 
-def sessions_unknown(count: int) -> str:
-    """Return the sentence about sessions of a state whose events the ledger lacks, where it travels in git refs."""
-    lacked = f"{plural(count, 'session')} whose events the ledger lacks"
-    return f"state.json has {lacked}: `faber-ledger sync` fetches what was sent"
+# Where ledgers travel in git refs, and git has brought the state first.
+SESSIONS_UNKNOWN = "The ledger here lacks events of sessions in state.json: `faber-ledger sync` fetches what was sent"
 
 
 def join_names(names: list[str]) -> str:
     """Return names as a part of a sentence: `a, b and c`."""
-    return " and ".join([part for part in (", ".join(names[:-1]), names[-1]) if part])
+    return " and ".join([part for part in (", ".join(names[:-1]), *names[-1:]) if part])
 
 
 def publishing_hint(run: Run, note: TreeNote, state: dict[str, Any] | None) -> str:
@@ -108,7 +106,7 @@ def value_words(value: Any) -> str:
 
 
 CLIENT = "claude"  # the agent that is not named where all sessions are its
-TITLES = ("session", "machine", "agent", "started", "ran", "ended", "tokens", "newly completed")
+TITLES = ("session", "machine", "agent", "started", "ran", "ended", "tokens", "completed (worked in)")
 
 
 def session_data(session: SessionSummary) -> dict[str, Any]:
@@ -169,7 +167,7 @@ def _cells(session: SessionSummary, ends: Counter[str], tokens: Mapping[str, int
         ran_words(session),
         str(session["end_reason"] or "unknown") if session["ended_at"] else "-",
         tokens_shown(tokens[session["session_id"]]) if session["session_id"] in tokens else "-",
-        ", ".join(session["newly_completed"]) or "-",
+        ", ".join(session["newly_completed"]) or (f"({session['phase']})" if session["phase"] else "-"),
     )
 
 

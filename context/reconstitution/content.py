@@ -90,12 +90,12 @@ def render_content(sources: Sources, *, budget: int, only: Collection[str]) -> s
     most = budget - units(_left_out(chosen, command))
     head = clip(sources["position"]["text"], most, "… (more was cut)\n") if "position" in chosen else ""
     parts = {name: list(PARTS[name][1](sources)) for name in chosen}
-    if "decisions" in parts and ("spec" not in parts or _sum(parts) > budget - units(head)):
+    if "decisions" in parts and ("spec" not in parts or sum(map(units, _texts(parts).values())) > budget - units(head)):
         parts["decisions"] += _decisions_of_specification(sources)
     lacking = ", ".join([_lacking(name, sources) for name in only if not parts.get(name, True) and name != "position"])
     if "decisions" in parts:
         parts["events"] = [block for block in parts.get("events", []) if block not in parts["decisions"]]
-    texts = {name: f"\n## {PARTS[name][0]}\n\n{''.join(blocks)}" for name, blocks in parts.items() if blocks}
+    texts = _texts(parts)
     wanted = [units(text) for text in texts.values()]
     room = budget - units(head)
     room -= units(_left_out([*texts], command)) if sum(wanted) > room else 0
@@ -109,8 +109,8 @@ def render_content(sources: Sources, *, budget: int, only: Collection[str]) -> s
     return clip(plain(head + "".join(shown) + end).strip("\n"), budget)
 
 
-def _sum(parts: dict[str, list[str]]) -> int:
-    return sum([units(block) for blocks in parts.values() for block in blocks])
+def _texts(parts: dict[str, list[str]]) -> dict[str, str]:
+    return {name: f"\n## {PARTS[name][0]}\n\n{''.join(blocks)}" for name, blocks in parts.items() if blocks}
 
 
 def _left_out(names: list[str], command: str) -> str:
@@ -123,7 +123,7 @@ def _lacking(name: str, sources: Sources) -> str:
     work_id, count = sources["context"]["work_id"], sources["known"]["events"]
     if name == "events" and count:
         log = f"`faber-ledger log {sources['context']['run_id']}`"
-        return f"events (FABER's tools wrote none here; those of the ledger: {log})"
+        return f"events of FABER's tools (those of the ledger: {log})"
     is_known = name == "issue" and work_id is not None and is_name(work_id)
     return f"{name} (no program is mapped, or it failed: run `{FETCH} {work_id}`)" if is_known else name
 
@@ -175,7 +175,7 @@ def _open_questions(sources: Sources) -> Iterator[str]:
     for place, message in progress.newest_errors(state):
         if f": {one_line(message, LONGEST_LINE)}\n" not in position["text"]:
             yield _block(f"The whole error{f' ({place})' if place else ''}:", message)
-    yield from _failures(state, position["text"])
+    yield from _failures(state)
     errors = [event for event in context["events"] if event["type"].endswith("_error")]
     messages = [one_line(message, LONGEST_LINE) for _, message in progress.newest_errors(state)]
     if errors and one_line(words_of_event(errors[-1]) or "", LONGEST_LINE) not in messages:
@@ -183,15 +183,21 @@ def _open_questions(sources: Sources) -> Iterator[str]:
         yield _line(f"Last error among the events: {newest}")
 
 
-def _failures(state: dict[str, Any], said: str) -> Iterator[str]:
-    """Yield the newest of the state's errors that are not `said` already, each once."""
+def _failures(state: dict[str, Any]) -> Iterator[str]:
+    """Yield the state's errors, newest first, each once, but for those that stand elsewhere here."""
     errors = state.get("errors")
-    errors = errors if isinstance(errors, list) else []
-    found = [(progress.place_of_error(one), progress.error_message(one)) for one in errors]
-    for (place, message), count in islice(Counter(reversed(found)).items(), NEWEST_FAILURES):
-        if message and f": {one_line(message, LONGEST_LINE)}\n" not in said:
-            times = f", {count} times" if count > 1 else ""
-            yield _block(f"Failed{f' at {place}' if place else ''}{times}:", message)
+    known = [message for _, message in progress.newest_errors(state)]
+    found = [
+        (progress.place_of_error(one), message, progress.is_settled(state, one))
+        for one in (reversed(errors) if isinstance(errors, list) else ())
+        if (message := progress.error_message(one)) and message not in known
+    ]
+    counts = Counter(found)
+    for (place, message, is_settled), count in islice(counts.items(), NEWEST_FAILURES):
+        times, since = f", {count} times" if count > 1 else "", ", but done since" if is_settled else ""
+        yield _block(f"Failed{f' at {place}' if place else ''}{times}{since}:", message)
+    if len(counts) > NEWEST_FAILURES:
+        yield _line(f"… and {len(counts) - NEWEST_FAILURES} more errors in state.json")
 
 
 def _decisions(sources: Sources) -> Iterator[str]:
@@ -381,8 +387,7 @@ def _branch(sources: Sources) -> Iterator[str]:
         yield _quote("Changed since it left the main branch:", branch["files_changed"])
     elif work and work["files"]:
         yield _quote(
-            "Files changed by the commits below (merges, and commits that change the state alone, are left out):",
-            "\n".join(work["files"]),
+            "Files changed (without merges, and without commits that change the state alone):", "\n".join(work["files"])
         )
     for commit in dict.fromkeys([*(work["commits"] if work else ()), *(branch["commits"] if branch else ())]):
         yield _line(f"Commit: {commit}")

@@ -247,11 +247,11 @@ def test_used_up_retries_are_said_before_what_to_do(project: Project) -> None:
     said = position_in(project, **state, retries={"evaluate": 1})
     places = "first read what the protocol says of failures: lines 3-9"
     assert f"Status: failed (2 times, retries of the phase: 1 of 2, 1 left; {places})\n" in said
-    assert "\nWhat to do, unless those lines say otherwise: Wait for and review" in said
+    assert "\nWhat to do, unless the protocol's rules on failures say otherwise: Wait for and review" in said
     assert "used up" not in said
     said = position_in(project, retries={"evaluate": 2})
     stop = "The retries of phase evaluate are used up (2 of 2): ask the user before you try again.\n"
-    assert 0 < said.find(stop) < said.index("What to do, unless those lines say otherwise: ")
+    assert 0 < said.find(stop) < said.index("What to do, unless the protocol's rules on failures say otherwise: ")
 
 
 @pytest.mark.parametrize(("count", "stops"), [(2, False), (3, True), (800, True)])

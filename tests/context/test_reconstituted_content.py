@@ -226,7 +226,7 @@ def test_where_the_ledgers_events_are_is_said(project: Project) -> None:
     assert "No events found" not in project.faber("reconstitute", "--verbose").stdout
     (said,) = only(project, "events")
     log = f"`faber-ledger log {project.run_id}`"
-    assert said == f"There is nothing for: events (FABER's tools wrote none here; those of the ledger: {log})"
+    assert said == f"There is nothing for: events of FABER's tools (those of the ledger: {log})"
     put_event(project, 1, "decision_point", message="One table")
     assert "nothing for" not in project.said("reconstitute", "--only", "decisions", "--only", "events")
 
@@ -340,7 +340,7 @@ def test_a_merged_branch_that_is_gone_has_its_commits_and_files(project: Project
     assert found[:6] == [
         f"- Name: {BRANCH}",
         "- Pull request: https://example.org/pull/261",
-        "- Files changed by the commits below (merges, and commits that change the state alone, are left out):",
+        "- Files changed (without merges, and without commits that change the state alone):",
         *[f"> {path}" for path in ("a.py", "b.py", "c.py")],
     ]
     assert [line.split(" ", 3)[3] for line in found[6:]] == ["Add c.py", "Add b.py", "Add a.py"]
@@ -421,10 +421,11 @@ def test_decisions_are_found_in_texts(project: Project) -> None:
 def test_what_failed_is_said_of_a_finished_run_too(project: Project) -> None:
     failed = {"phase": "build", "step": "implement", "error": "test_add: 3 is not 4"}
     other = {"phase": "evaluate", "error": "the lint found 2 errors"}
-    project.change_state(errors=[failed, other, failed], status="completed", current_phase="release")
+    phases = {"build": {"status": "completed"}, "evaluate": {"status": "completed"}}
+    project.change_state(errors=[failed, other, failed], status="completed", current_phase="release", phases=phases)
     assert only(project, "position")[-2:] == [
-        "- Failed at build:implement, 2 times: test_add: 3 is not 4",
-        "- Failed at evaluate: the lint found 2 errors",
+        "- Failed at build:implement, 2 times, but done since: test_add: 3 is not 4",
+        "- Failed at evaluate, but done since: the lint found 2 errors",
     ]
 
 

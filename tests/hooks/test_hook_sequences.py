@@ -475,8 +475,14 @@ def test_only_another_conversation_is_given_an_error_after_which_the_step_went_o
     project.deliver("SessionStart.startup.print", client="one")
     project.deliver("SessionEnd.prompt_input_exit.interactive", client="one")
     error = "test_add: 3 is not 4, since the cents are rounded twice"
-    project.change_state(current_phase="build", errors=[{"phase": "build", "step": "implement", "error": error}])
-    for hook, client, is_given in (("resume", "one", False), ("startup", "two", True), ("resume", "one", True)):
+    of_error = {"phase": "build", "step": "implement", "error": error}
+    early, late = "2026-01-05T10:00:00Z", "2999-01-05T10:00:00Z"
+    for hook, client, at, is_given in (
+        ("resume", "one", early, False),
+        ("startup", "two", early, True),
+        ("resume", "one", late, True),
+    ):
+        project.change_state(current_phase="build", errors=[of_error | {"timestamp": at}])
         packet = project.deliver(f"SessionStart.{hook}.print", client=client).packet or ""
         assert packet.count(error) == packet.count("Last error, perhaps mended since (build:implement): ") == is_given
         project.deliver("SessionEnd.prompt_input_exit.interactive", client=client)

@@ -85,6 +85,8 @@ def test_a_save_ends_the_session_that_lives_here_though_another_machine_gave_it_
     assert reasons(project)[:2] == ["manual", "normal"]
     assert ("Session: none open" in project.said("status")) == is_alone
     assert ": abandoned" not in project.said("log")  # its own end came later
+    for count in (1, 2, 3):
+        assert len([line for line in project.said("log", "-n", str(count)).splitlines() if line[:1] != "("]) == count
     assert ": abandoned (inferred)" in project.said("log", "--type", "session_ended")
 
 
@@ -319,7 +321,7 @@ def test_status_proposes_no_end_of_a_finished_runs_session(project: Project, tmp
     clones = (project.clone(tmp_path / "theirs", "desktop"), project.clone(tmp_path / "again", project.hostname))
     for clone in (project, *clones):
         status = clone.faber("status", project.run_id).stdout
-        assert ("open on dev-machine-1" in status) == (clone is not project)
+        assert ("begun on dev-machine-1" in status) == (clone is not project)
         assert "session-save" not in status
     project.deliver(END, **me())
     assert "Session: " not in project.faber("status", project.run_id).stdout
