@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 class SessionSummary(TypedDict):
     """A session; `newly_completed` are the phases that it completed, and not one that ended before it.
 
-    `phase` is the one that its newest start or end names, null if none does. `agent` and `agent_version` are the
-    client's; null if no start in the log names them. `last_event_at` is when the session itself was heard of last, null
-    if that was not noted: all that is known of when an abandoned one ended.
+    `worked_in` are the other phases in which it used tokens, else the one in which it ended or began. `agent` and
+    `agent_version` are the client's; null if no start in the log names them. `last_event_at` is when the session itself
+    was heard of last, null if that was not noted: all that is known of when an abandoned one ended.
     """
 
     session_id: str
@@ -31,7 +31,7 @@ class SessionSummary(TypedDict):
     last_event_at: str | None
     ended_at: str | None
     end_reason: str | None
-    phase: str | None
+    worked_in: list[str]
     newly_completed: list[str]
     artifacts_loaded: list[str]
 
@@ -51,7 +51,8 @@ class SessionFacts:
         self._of: dict[str, tuple[str | None, str | None]] = {}
         self.last_event_at: dict[str, str] = {}
         self.done_before: dict[str, list[str]] = {}  # the phases that were completed when it began
-        self.phase: dict[str, str] = {}
+        self.phase: dict[str, str] = {}  # in which it ended, else began
+        self.phases_used: dict[str, dict[str, None]] = {}  # in which it used tokens
         for recorded in events:
             self.note(recorded)
 
@@ -60,13 +61,21 @@ class SessionFacts:
         event = recorded["event"]
         if is_heard(event):
             self.last_event_at[str(event.get("session_id"))] = recorded["at"]
-        if event["type"] in ("session_started", "session_ended") and isinstance(phase := event.get("phase"), str):
+        is_own = event["type"] == "session_started" or (event["type"] == "session_ended" and not event.get("inferred"))
+        if is_own and isinstance(phase := event.get("phase"), str):
             self.phase[str(event.get("session_id"))] = phase
+        if event["type"] == "usage_recorded" and isinstance(phase := event.get("in_phase"), str):
+            self.phases_used.setdefault(str(event.get("session_id")), {})[phase] = None
         if event["type"] == "session_started":
             name, version = event.get("agent"), event.get("agent_version")
             known = name if isinstance(name, str) else None, version if isinstance(version, str) else None
             self._of[str(event.get("session_id"))] = known
             self.done_before[str(event.get("session_id"))] = _texts(event.get("phases_completed"))
+
+    def phases_of(self, session_id: str) -> list[str]:
+        """Return the phases in which a session used tokens, else the one in which it ended or began."""
+        last = [self.phase[session_id]] if session_id in self.phase else []
+        return [*self.phases_used.get(session_id, last)]
 
     def find(self, session_id: str | None) -> tuple[str | None, str | None]:
         """Return a session's agent and its version."""
@@ -84,9 +93,9 @@ def summarize_sessions(blocks: Blocks, facts: SessionFacts | None = None) -> Ite
     noted = facts or SessionFacts()
     by_end = sorted(history, key=lambda one: (not one.get("ended_at"), str(one.get("ended_at"))))
     ended = [(phase, entry) for entry in by_end for phase in _texts(entry.get("phases_completed"))]
-    own = [one for one in ended if one[0] not in noted.done_before.get(str(one[1].get("session_id")), ())]
+    during = [one for one in ended if one[0] not in noted.done_before.get(str(one[1].get("session_id")), ())]
     first: dict[str, int] = {}  # which session's end said first that a phase is completed
-    for phase, entry in [*own, *ended]:  # what was done before every session is the first one's
+    for phase, entry in [*during, *ended]:  # what was done before every session is the first one's
         first.setdefault(phase, id(entry))
     for entry in sorted(history, key=lambda one: str(one.get("started_at") or "")):
         environment = entry.get("environment")
@@ -94,6 +103,7 @@ def summarize_sessions(blocks: Blocks, facts: SessionFacts | None = None) -> Ite
         completed = _texts(entry.get("phases_completed"))
         session_id = str(entry.get("session_id"))
         agent, version = noted.find(session_id)
+        own = [phase for phase in completed if first[phase] == id(entry)]
         yield {
             "session_id": session_id,
             "agent": agent,
@@ -104,8 +114,8 @@ def summarize_sessions(blocks: Blocks, facts: SessionFacts | None = None) -> Ite
             "last_event_at": noted.last_event_at.get(session_id),
             "ended_at": entry.get("ended_at"),
             "end_reason": entry.get("end_reason"),
-            "phase": noted.phase.get(session_id),
-            "newly_completed": [phase for phase in completed if first[phase] == id(entry)],
+            "worked_in": [phase for phase in noted.phases_of(session_id) if phase not in own],
+            "newly_completed": own,
             "artifacts_loaded": _texts(entry.get("artifacts_loaded")),
         }
 

@@ -29,6 +29,7 @@ ROUTINE = (
     "compaction_completed",
     "context_reconstituted",
     "context_reloaded",
+    "run_adopted",
     "usage_recorded",
 )
 LEFT_OUT = "(loads, checkouts, tokens and the like are left out; --json has all)"
@@ -67,8 +68,8 @@ def log(
 ) -> None:
     """List what happened in RUN (default: the active run), oldest first; on a terminal through a pager.
 
-    Without --json, --session and --type it leaves out loads, checkouts, tokens, reconstitutions, and an end that was
-    only inferred where the session's own end came later.
+    Without --json, --session and --type it leaves out loads, checkouts, tokens, reconstitutions, adoptions, and an end
+    that was only inferred where the session's own end came later.
 
     \b
     Example: faber-ledger log --type session_started -n 5

@@ -43,7 +43,7 @@ def events_of_log_are(count: int) -> str:
 
 
 # Where ledgers travel in git refs, and git has brought the state first.
-SESSIONS_UNKNOWN = "The ledger here lacks events of sessions in state.json: `faber-ledger sync` fetches what was sent"
+SESSIONS_UNKNOWN = "The ledger here lacks sessions that state.json has: `faber-ledger sync` fetches what was sent"
 
 
 def join_names(names: list[str]) -> str:
@@ -167,8 +167,12 @@ def _cells(session: SessionSummary, ends: Counter[str], tokens: Mapping[str, int
         ran_words(session),
         str(session["end_reason"] or "unknown") if session["ended_at"] else "-",
         tokens_shown(tokens[session["session_id"]]) if session["session_id"] in tokens else "-",
-        ", ".join(session["newly_completed"]) or (f"({session['phase']})" if session["phase"] else "-"),
+        " ".join([", ".join(session["newly_completed"]), *_in_brackets(session["worked_in"])]).strip() or "-",
     )
+
+
+def _in_brackets(phases: list[str]) -> list[str]:
+    return [f"({', '.join(phases)})"] if phases else []
 
 
 def _end_of(session_id: str) -> str:

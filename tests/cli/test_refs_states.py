@@ -195,7 +195,7 @@ def test_a_pull_that_brings_another_clones_sessions_asks_for_a_sync(tmp_path: Pa
     two.git("push", "-q", "origin", "main")
     one.git("pull", "-q", "origin", "main")
     status = one.faber("status").stdout
-    lacks = "The ledger here lacks events of sessions in state.json: `faber-ledger sync` fetches what was sent\n"
+    lacks = "The ledger here lacks sessions that state.json has: `faber-ledger sync` fetches what was sent\n"
     assert lacks in status
     assert one.faber("replay").stdout.endswith(f"\n\n{lacks}")
     assert "changed since" not in status
@@ -211,7 +211,7 @@ def test_a_replay_without_a_session_names_those_that_the_state_alone_has(one: Ca
     path.write_text(json.dumps(json.loads(path.read_text()) | {"sessions": one.state["sessions"]}))
     no_session, _, lacks = one.faber("replay", "shop-9").stdout.splitlines()
     assert no_session == "no session yet: --events shows what happened"
-    assert lacks.startswith("The ledger here lacks events of sessions in state.json")
+    assert lacks.startswith("The ledger here lacks sessions that state.json has")
 
 
 def test_where_a_finished_run_is_active_another_branch_may_have_one_at_the_remote(one: CarriedClone) -> None:

@@ -86,7 +86,7 @@ def test_a_table_shows_each_sessions_phases_and_duration(sample: Project) -> Non
     assert len(lines) == 2
     assert lines[0].split("  ")[0] == "abc123"
     assert "1 minute 10 seconds" in lines[0]
-    assert lines[0].endswith("  frame, architect")
+    assert lines[0].endswith("  frame, architect (build)")
     assert "  open  " in lines[1]
     first = replay_data(sample)["sessions"][1]
     assert (first["ran_seconds"], first["newly_completed"]) == (70.0, ["frame", "architect"])
@@ -189,7 +189,7 @@ def test_a_slow_reader_keeps_no_hook_from_writing(sample: Project) -> None:
     rest = reader.stdout.read().splitlines()
     reader.stdout.close()
     assert reader.wait() == 0
-    assert 1 + len(rest) == 11 - 3 + 3000 + 1  # what is left out, and the line that says so
+    assert 1 + len(rest) == 11 - 4 + 3000 + 1  # what is left out, and the line that says so
 
 
 def test_what_was_completed_before_a_session_began_is_anothers(tmp_path: Path) -> None:

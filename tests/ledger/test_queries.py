@@ -54,10 +54,10 @@ def test_log_prints_one_line_per_event(project: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     *lines, left_out = done.stdout.splitlines()
     assert left_out == "(loads, checkouts, tokens and the like are left out; --json has all)"
-    assert [int(line[:5]) for line in lines] == [1, 2, 3, 5, 9, 10, 11]
+    assert [int(line[:5]) for line in lines] == [1, 3, 5, 9, 10, 11]
     columns = "    3  2026-01-05T14:30:42Z  session_started       abc123  "
-    assert lines[2] == columns + "session started (startup) on dev-machine-1, in frame"
-    assert lines[5].endswith("session ended: normal (logout), in build")
+    assert lines[1] == columns + "session started (startup) on dev-machine-1, in frame"
+    assert lines[4].endswith("session ended: normal (logout), in build")
 
 
 def test_log_prints_the_newest_events_in_either_order(project: Path) -> None:
