@@ -379,7 +379,7 @@ class Artifacts:
     def _state_text(self, part: Part, room: int) -> tuple[str, bool, int]:
         """Return the text of the run's state in so much room, whether it is whole, and the room that it needs."""
         head = f"\n{name_of(part)}: {defuse(one_line(part['source']))}"
-        heads = [f"{head}{self._writes}{how}\n" for how in (MORE, MORE, A_PART)]
+        heads = [f"{head}{self._writes}{how}\n" for how in (MORE, A_PART, A_PART)]
         longest = max(map(units, heads))
         is_long = len(part["content"]) > LONG_STATE
         said = self._position["said"] | {part["source"] for part in self._parts}

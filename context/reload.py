@@ -322,8 +322,12 @@ class Reload:
 
 def _was_there(log: Log | None, client: str | None, state: dict[str, Any]) -> bool:
     """Return whether a conversation was heard of on the run after the newest error."""
-    newest = next(log.newest_by(client), None) if log is not None else None
-    return newest is not None and 0 < time_of_failure(state) <= (seconds_of(newest["at"]) or 0.0)
+    if log is None or not (failed_at := time_of_failure(state)):
+        return False
+    from faber_ledger.projections.history import is_heard
+
+    newest = next((one for one in log.newest_by(client) if is_heard(one["event"])), None)
+    return newest is not None and failed_at <= (seconds_of(newest["at"]) or 0.0)
 
 
 def _held_by(log: Log, client: str | None) -> tuple[set[Load], bool]:

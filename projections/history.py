@@ -103,7 +103,7 @@ def summarize_sessions(blocks: Blocks, facts: SessionFacts | None = None) -> Ite
         completed = _texts(entry.get("phases_completed"))
         session_id = str(entry.get("session_id"))
         agent, version = noted.find(session_id)
-        own = [phase for phase in completed if first[phase] == id(entry)]
+        completed_first = [phase for phase in completed if first[phase] == id(entry)]
         yield {
             "session_id": session_id,
             "agent": agent,
@@ -114,8 +114,8 @@ def summarize_sessions(blocks: Blocks, facts: SessionFacts | None = None) -> Ite
             "last_event_at": noted.last_event_at.get(session_id),
             "ended_at": entry.get("ended_at"),
             "end_reason": entry.get("end_reason"),
-            "worked_in": [phase for phase in noted.phases_of(session_id) if phase not in own],
-            "newly_completed": own,
+            "worked_in": [phase for phase in noted.phases_of(session_id) if phase not in completed_first],
+            "newly_completed": completed_first,
             "artifacts_loaded": _texts(entry.get("artifacts_loaded")),
         }
 

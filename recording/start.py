@@ -35,7 +35,7 @@ from faber_ledger.runs.seen import SeenClient, client_here, seen_client
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from faber_ledger.ledger.errors import Warn
-    from faber_ledger.ledger.events import Draft
+    from faber_ledger.ledger.events import Draft, Recorded
     from faber_ledger.recording.sessions import Caller
 
 
@@ -229,12 +229,18 @@ def complete_record(run: Run, *, at: float, environ: Mapping[str, str], warn: Wa
 
 
 def _clients_here(recording: Recording, calling: SeenClient | None) -> Iterable[SeenClient]:
-    """Return the calling client, and those of this clone's sessions on the run that did not end by themselves."""
+    """Return the calling client, and those of this clone's sessions on the run whose client has not ended itself."""
     log, root = recording.view.log, recording.run.root
     starts = [log.start_of(str(entry.get("session_id"))) for entry in session_history(recording.view.blocks)]
-    left = [one for one in starts if one and all([dict(end["event"]).get("inferred") for end in log.ends_of(one)])]
-    found = [calling, *[client_here(root, start) for start in left]]
+    open_starts = [start for start in starts if start is not None and not _has_left(log.ends_of(start))]
+    found = [calling, *[client_here(root, start) for start in open_starts]]
     return {one.client: one for one in found if one is not None}.values()
+
+
+def _has_left(ends: Iterable[Recorded]) -> bool:
+    """Return whether one of a session's ends is its client's own, which counts what it cost."""
+    deliveries = [dict(end["event"]).get("delivery") for end in ends]
+    return any([isinstance(one, dict) and one.get("hook") == "SessionEnd" for one in deliveries])
 
 
 def _missing_start(recording: Recording, caller: Caller, seen: SeenClient | None) -> list[Draft]:

@@ -115,8 +115,7 @@ def status(run: str | None, as_json: bool) -> None:
         data["in_git"] = in_git_data(survey, missing) if not meant.is_kept else None
         seal = "faber-ledger seal" if meant.run_id == active.run_id else f"faber-ledger seal {meant.run_id}"
         folder = os.path.relpath(meant.own_directory)
-        # Nothing is to be committed on a wrong branch, and what a client at work changes the next commit takes along.
-        is_off = is_stopped or finished or elsewhere or _has_living_client(meant, found)
+        is_off = is_stopped or finished or elsewhere  # nothing is to be committed on a wrong branch
         line = None if is_off else in_git_line(survey, missing, seal, folder)
         lines += [f"In git: {line}"] if line is not None else []
     if carries_refs(root):
@@ -342,11 +341,6 @@ def _hook_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str]:
         said = [message for message in dict.fromkeys(log) if not any([words in message for words in over])]
         yield from [f"A hook said: {message}" for message in said[-5:]]
     yield from [f"Noted for the next start: {message}" for message, _ in list_notices(run)]
-
-
-def _has_living_client(run: Run, found: Found) -> bool:
-    seen = client_here(run.root, found.start) if found.current is not None else None
-    return seen is not None and is_alive(seen.pid) is True
 
 
 def _session_text(run: Run, state: dict[str, Any], found: Found) -> str:

@@ -202,10 +202,8 @@ def attention_table(rows: list[Row], marks: Callable[[Row], str] = lambda _: "",
 
 
 def _tokens_of(row: Row) -> str | None:
-    usage, is_partial = row.get("usage"), row.get("usage_is_partial")
-    if usage is None:
-        return "?" if is_partial and row["ledger_problem"] else None
-    return f"{'>' if is_partial else ''}{tokens_shown(usage['tokens'])}"
+    usage, sign = row.get("usage"), ">" if row.get("usage_is_partial") else ""
+    return usage and sign + tokens_shown(usage["tokens"])
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -186,16 +186,19 @@ def _open_questions(sources: Sources) -> Iterator[str]:
 def _failures(state: dict[str, Any]) -> Iterator[str]:
     """Yield the state's errors, newest first, each once, but for those that stand elsewhere here."""
     errors = state.get("errors")
-    known = [message for _, message in progress.newest_errors(state)]
-    found = [
-        (progress.place_of_error(one), message, progress.is_settled(state, one))
-        for one in (reversed(errors) if isinstance(errors, list) else ())
-        if (message := progress.error_message(one)) and message not in known
-    ]
-    counts = Counter(found)
-    for (place, message, is_settled), count in islice(counts.items(), NEWEST_FAILURES):
-        times, since = f", {count} times" if count > 1 else "", ", but done since" if is_settled else ""
-        yield _block(f"Failed{f' at {place}' if place else ''}{times}{since}:", message)
+    known = progress.newest_errors(state)
+    newest: dict[tuple[str, str], object] = {}
+    counts: Counter[tuple[str, str]] = Counter()
+    for error in reversed(errors) if isinstance(errors, list) else ():
+        named = (progress.place_of_error(error), progress.error_message(error))
+        if named[1] and named not in known:
+            newest.setdefault(named, error)
+            counts[named] += 1
+    for (place, message), error in islice(newest.items(), NEWEST_FAILURES):
+        count = counts[place, message]
+        times = f", {count} times" if count > 1 else ""
+        now = ", and its phase or step is completed" if progress.is_settled(state, error) else ""
+        yield _block(f"Failed{f' at {place}' if place else ''}{times}{now}:", message)
     if len(counts) > NEWEST_FAILURES:
         yield _line(f"… and {len(counts) - NEWEST_FAILURES} more errors in state.json")
 

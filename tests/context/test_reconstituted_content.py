@@ -422,10 +422,16 @@ def test_what_failed_is_said_of_a_finished_run_too(project: Project) -> None:
     failed = {"phase": "build", "step": "implement", "error": "test_add: 3 is not 4"}
     other = {"phase": "evaluate", "error": "the lint found 2 errors"}
     phases = {"build": {"status": "completed"}, "evaluate": {"status": "completed"}}
-    project.change_state(errors=[failed, other, failed], status="completed", current_phase="release", phases=phases)
+    long = {"phase": "build", "error": "down, " * 200 + "down"}
+    many = [{"phase": "frame", "error": f"number {number}"} for number in range(10)]
+    project.change_state(errors=[*many, long], status="failed", current_phase="build", phases={})
+    assert project.said("reconstitute", "--only", "position").count(long["error"]) == 1
+    project.change_state(errors=[*many, failed, other, failed], status="completed", current_phase="release")
+    assert only(project, "position")[-1] == "- … and 1 more errors in state.json"
+    project.change_state(errors=[failed, other, failed], phases=phases)
     assert only(project, "position")[-2:] == [
-        "- Failed at build:implement, 2 times, but done since: test_add: 3 is not 4",
-        "- Failed at evaluate, but done since: the lint found 2 errors",
+        "- Failed at build:implement, 2 times, and its phase or step is completed: test_add: 3 is not 4",
+        "- Failed at evaluate, and its phase or step is completed: the lint found 2 errors",
     ]
 
 

@@ -119,6 +119,20 @@ def test_a_commit_of_a_finished_run_counts_its_client_from_any_shell(
         )
 
 
+@pytest.mark.parametrize("is_saved", [True, False])
+def test_a_commit_counts_what_came_after_a_save_and_not_after_the_clients_own_end(
+    project: Project, path: Path, is_saved: bool
+) -> None:
+    if is_saved:
+        project.said("session-save", env=IN_CLIENT)
+    else:
+        deliver(project, END, path)
+    append(path, response("msg_1", (1, 1, 1)))
+    project.change_state(status="completed", phases={"release": {"status": "completed"}})
+    project.said("seal")
+    assert len(counted(project, "turns")) == is_saved
+
+
 @pytest.mark.parametrize("by_delivery", [True, False])
 def test_what_a_run_that_is_left_cost_is_counted_at_once(project: Project, path: Path, by_delivery: bool) -> None:
     project.age_log(60)
