@@ -12,6 +12,7 @@ from faber_ledger.ledger.encoding import encoder
 from faber_ledger.runs.progress import (
     current_phase,
     current_step,
+    is_answer_built,
     is_settled,
     pending_approvals,
     phase_state,
@@ -344,11 +345,14 @@ def compact_state(
     if isinstance(retries := members.get("retries"), dict):
         members["retries"] = {name: one for name, one in retries.items() if statuses.get(name) != "completed"}
         members = {name: value for name, value in members.items() if value != {}}
+    is_built = is_answer_built(state)
+    if is_built:
+        members.pop("feedback_request", None)
     errors = members.pop("errors", None)
     left = [one for one in errors if not is_settled(state, one)] if isinstance(errors, list) else errors
     members |= {"errors": left} if left else {}
     current = phase_state(state, phase)
-    how = WHOLE if left == errors else WITHOUT_PHASES
+    how = WHOLE if left == errors and not is_built else WITHOUT_PHASES
     if "phases" in members and (current or others):
         shown = {name: others.get(name, current) for name in [*statuses, *([phase] if current and phase else [])]}
         entries = state["phases"].values() if isinstance(state["phases"], dict) else state["phases"]

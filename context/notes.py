@@ -193,8 +193,8 @@ def list_notes(notes: list[Remembered], room: int) -> str:
 def quote_summary(summary: Remembered, room: int) -> str:
     """Return a conversation's summary, quoted; its middle is cut if it is too long."""
     at = summary.get("at", "")
-    ask = "git pull" if "where" in summary else "git status"
-    since = f"at {at}; for what was done since: `{ask}`, `git log --since={at}`" if at else ""
+    ask = "" if "where" in summary else "`git status`, "
+    since = f"of {at}; what came after it: {ask}`git log --since={at}`" if at else ""
     known = " ".join(filter(None, [origin_of(summary).strip(), since]))
     head = f"{SUMMARY_HEAD}{known}\n\n" if known else SUMMARY_HEAD
     quoted = quote_lines(defuse_tags(summary["text"].strip().replace("\t", " ")))

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 class SessionSummary(TypedDict):
     """A session; `newly_completed` are the phases that it completed, and not one that ended before it.
 
-    `worked_in` are the other phases in which it used tokens, else the one in which it ended or began. `agent` and
-    `agent_version` are the client's; null if no start in the log names them. `last_event_at` is when the session itself
-    was heard of last, null if that was not noted: all that is known of when an abandoned one ended.
+    `worked_in` are the other phases in which it used tokens. `agent` and `agent_version` are the client's; null if no
+    start in the log names them. `last_event_at` is when the session itself was heard of last, null if that was not
+    noted: all that is known of when an abandoned one ended.
     """
 
     session_id: str
@@ -51,7 +51,6 @@ class SessionFacts:
         self._of: dict[str, tuple[str | None, str | None]] = {}
         self.last_event_at: dict[str, str] = {}
         self.done_before: dict[str, list[str]] = {}  # the phases that were completed when it began
-        self.phase: dict[str, str] = {}  # in which it ended, else began
         self.phases_used: dict[str, dict[str, None]] = {}  # in which it used tokens
         for recorded in events:
             self.note(recorded)
@@ -61,9 +60,6 @@ class SessionFacts:
         event = recorded["event"]
         if is_heard(event):
             self.last_event_at[str(event.get("session_id"))] = recorded["at"]
-        is_own = event["type"] == "session_started" or (event["type"] == "session_ended" and not event.get("inferred"))
-        if is_own and isinstance(phase := event.get("phase"), str):
-            self.phase[str(event.get("session_id"))] = phase
         if event["type"] == "usage_recorded" and isinstance(phase := event.get("in_phase"), str):
             self.phases_used.setdefault(str(event.get("session_id")), {})[phase] = None
         if event["type"] == "session_started":
@@ -73,9 +69,8 @@ class SessionFacts:
             self.done_before[str(event.get("session_id"))] = _texts(event.get("phases_completed"))
 
     def phases_of(self, session_id: str) -> list[str]:
-        """Return the phases in which a session used tokens, else the one in which it ended or began."""
-        last = [self.phase[session_id]] if session_id in self.phase else []
-        return [*self.phases_used.get(session_id, last)]
+        """Return the phases in which a session used tokens."""
+        return [*self.phases_used.get(session_id, ())]
 
     def find(self, session_id: str | None) -> tuple[str | None, str | None]:
         """Return a session's agent and its version."""

@@ -365,6 +365,14 @@ def answer_of(state: dict[str, Any]) -> str:
     return next((text for name in ANSWERS if (text := text_of_value(_member(request, name)))), "")
 
 
+def is_answer_built(state: dict[str, Any]) -> bool:
+    """Return whether the state's question was answered before its build was completed."""
+    if not state.get("feedback_request") or state.get("status") == "awaiting_feedback" or not answer_of(state):
+        return False
+    built = seconds_of(phase_state(state, "build").get("completed_at")) or 0.0
+    return 0 < _newest_time(state["feedback_request"]) < built
+
+
 def awaits_feedback(state: dict[str, Any]) -> bool:
     """Return whether a run waits for an answer that its state does not have yet."""
     return state.get("status") == "awaiting_feedback" and not answer_of(state)

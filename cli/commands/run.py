@@ -12,7 +12,7 @@ from faber_ledger.cli.reports.run_list import RunFacts, count_events, list_runs,
 from faber_ledger.cli.reports.usage import week_lines
 from faber_ledger.cli.sync.arrival import list_remote_runs, required_remote
 from faber_ledger.cli.sync.purge import forget_at_remote
-from faber_ledger.cli.ui.attention import Filters, attention_table, describe, filter_options, list_by_need
+from faber_ledger.cli.ui.attention import Filters, attention_table, describe, filter_options, list_by_need, total_line
 from faber_ledger.cli.ui.git_words import no_runs_text, ways_to_unfinished
 from faber_ledger.cli.ui.output import json_option, show, warn, warn_of
 from faber_ledger.cli.ui.progress import waiting_for
@@ -62,8 +62,9 @@ def run_list(limit: int | None, at_remote: bool, as_json: bool, **wanted: Any) -
     A run waits (for an approval, an answer, feedback), has failed, is stale, at work or done. An open session of this
     clone is working or idle while its client lives. `last event` is how long ago that was; with --remote it is `sent`.
     `~` marks a run whose files this work tree does not have; where it has no unfinished run, those of other branches,
-    as last fetched, are named. `>` before tokens: there are more, which are not counted here. With --mine the last
-    lines sum up by week what this clone's own sessions of these runs cost, and how long they were at work.
+    as last fetched, are named. `>` before tokens: there are more, which are not counted here; `?`: they are not known
+    here. With --since and --mine their sum follows, with --mine also what this clone's own sessions of these runs
+    cost by week, and how long they were at work.
 
     \b
     Example: faber-ledger run list --status in_progress --limit 10
@@ -82,6 +83,8 @@ def run_list(limit: int | None, at_remote: bool, as_json: bool, **wanted: Any) -
     remote = attention_table(rows) if rows else ["no run matches at the remote"]
     missing = {} if at_remote else {row["run_id"]: row["branch"] for row in rows if _lacks_files(row, root)}
     lines = [*(remote if at_remote else _table(rows, filters, missing) if rows or not ways else ())]
+    if (filters.mine or filters.since is not None) and not at_remote and any([row["usage"] for row in rows]):
+        lines.append(total_line(rows))
     if filters.mine and not at_remote:
         own = Usage()
         for row in rows:

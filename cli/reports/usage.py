@@ -77,8 +77,9 @@ def usage_line(
     phases = [f"{phase or NOT_SPLIT} {tokens_shown(one.used.tokens)}" for phase, one in named]
     money = _money(usage) if has_money else ""
     in_phases = f": {one_line(', '.join(phases), LONGEST_PHASES)}" if set(found) != {None} else ""
-    missing = join_names(list_not_counted(usage, list(sessions), lacks_end=lacks_end))
-    return f"{_words_of(usage.used)}{in_phases}{money}{f'; not counted: {missing}' if missing else ''}"
+    missing = join_names(list_not_counted(usage, list(sessions)))
+    until = "; up to the commit that finished the run" if lacks_end else ""
+    return f"{_words_of(usage.used)}{in_phases}{money}{until}{f'; not counted: {missing}' if missing else ''}"
 
 
 def lacks_last_end(log: Log, writer: str | None, state: dict[str, Any]) -> bool:
@@ -88,10 +89,10 @@ def lacks_last_end(log: Log, writer: str | None, state: dict[str, Any]) -> bool:
     return bool(ends) and all([one.get("inferred") is True and one.get("reason") != ABANDONED for one in ends])
 
 
-def list_not_counted(usage: Usage, sessions: list[SessionSummary], *, lacks_end: bool = False) -> list[str]:
-    """Return whose tokens are missing: of the open session, of one that broke off elsewhere, and what came later.
+def list_not_counted(usage: Usage, sessions: list[SessionSummary]) -> list[str]:
+    """Return whose tokens are missing: those of the open session, and of one that broke off on another machine.
 
-    The clone of a session that broke off counts it at its next start on the run. `lacks_end` as in `usage_line`.
+    The clone of such a session counts it at its next start on the run.
     """
     counted = usage.by("session_id")
     lost = [
@@ -101,8 +102,7 @@ def list_not_counted(usage: Usage, sessions: list[SessionSummary], *, lacks_end:
         if one["hostname"] not in (None, after["hostname"])
     ]
     is_open = any([not one["ended_at"] for one in sessions])
-    late = ["what was used after the run was finished, if anything"] if lacks_end else []
-    return [*(["the open session"] if is_open else []), *lost[-MOST_LOST:], *late]
+    return [*(["the open session"] if is_open else []), *lost[-MOST_LOST:]]
 
 
 def _words_of(used: Used) -> str:
@@ -134,4 +134,4 @@ def week_lines(usage: Usage) -> Iterator[str]:
         cost = cost_of(one)
         money = "" if cost is None else f", {cost:,.2f} by your prices"
         used = f"{_words_of(one.used)}, {duration(one.used.active_seconds)} at work"
-        yield f"this clone's own sessions of these runs, week of {monday}: {used}{money}"
+        yield f"of that this clone, week of {monday}: {used}{money}"

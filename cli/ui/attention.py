@@ -189,7 +189,7 @@ def list_by_need(rows: Iterable[Row]) -> list[Row]:
 def attention_table(rows: list[Row], marks: Callable[[Row], str] = lambda _: "", **more: Any) -> Iterator[str]:
     """Yield the table of described runs; `marks` precede their names, and `more` are further columns, with cells."""
     used = [_tokens_of(row) for row in rows]
-    last = ("tokens",) if any(used) else ()  # only where any are known
+    last = ("tokens",) if any([row.get("usage") for row in rows]) else ()  # only where any are known
     cells = [
         (*[of(row) for of in more.values()], marks(row) + row["run_id"], *_cells(row), *[tokens or "-" for _ in last])
         for row, tokens in zip(rows, used, strict=True)
@@ -202,8 +202,17 @@ def attention_table(rows: list[Row], marks: Callable[[Row], str] = lambda _: "",
 
 
 def _tokens_of(row: Row) -> str | None:
-    usage, sign = row.get("usage"), ">" if row.get("usage_is_partial") else ""
-    return usage and sign + tokens_shown(usage["tokens"])
+    usage, is_partial = row.get("usage"), bool(row.get("usage_is_partial"))
+    if usage is None:
+        return "?" if is_partial and row["ledger_problem"] else None
+    return f"{'>' if is_partial else ''}{tokens_shown(usage['tokens'])}"
+
+
+def total_line(rows: list[Row]) -> str:
+    """Return the sum of the tokens of described runs, by what this clone knows."""
+    total = sum([row["usage"]["tokens"] for row in rows if row.get("usage")])
+    sign = ">" if any([row.get("usage_is_partial") for row in rows]) else ""
+    return f"these runs on all machines: {sign}{tokens_shown(total)}"
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -389,9 +389,7 @@ def _branch(sources: Sources) -> Iterator[str]:
     if branch and branch["files_changed"]:
         yield _quote("Changed since it left the main branch:", branch["files_changed"])
     elif work and work["files"]:
-        yield _quote(
-            "Files changed (without merges, and without commits that change the state alone):", "\n".join(work["files"])
-        )
+        yield _quote("Files changed:", "\n".join(work["files"]))
     for commit in dict.fromkeys([*(work["commits"] if work else ()), *(branch["commits"] if branch else ())]):
         yield _line(f"Commit: {commit}")
     if work and work["missing"]:

@@ -141,7 +141,7 @@ def many(tmp_path: Path) -> Project:
 
 
 def test_the_state_of_each_run_is_known_and_its_order_by_need(many: Project) -> None:
-    head, *lines = many.faber("run", "list").stdout.splitlines()
+    head, *lines = many.faber("run", "list", env={"COLUMNS": "100"}).stdout.splitlines()
     assert head.split() == ["run", "work", "item", "machine", "phase", "branch", "PR", "last", "event", "state"]
     shown = {line.split()[0]: line for line in lines}
     assert [*shown] == [run_id for run_id, _, _ in STATES]

@@ -82,8 +82,10 @@ def test_a_week_has_what_a_run_cost_that_went_on_elsewhere(project: Project, tmp
     other = project.clone(tmp_path / "other", "desktop")
     assert other.deliver("SessionStart.startup.print", client="another").packet is not None
     assert project.faber("import", str(project.write("events.jsonl", other.said("export")))).returncode == 0
-    _, run, week = project.said("run", "list", "--mine").splitlines()
+    _, run, total, week = project.said("run", "list", "--mine").splitlines()
     assert "desktop" in run  # its newest session is elsewhere
+    assert total == project.said("run", "list", "--since", "2026-01-01T00:00:00Z").splitlines()[-1]
+    assert total == "these runs on all machines: >1k"  # the session there is open
     reader = project.clone(tmp_path / "reader", "notebook")
     assert reader.said("run", "list", "--mine") == "no run has a session of this clone\n"
     assert week.endswith(": 1k (0 cached, 0 out) in 10 responses, 1 hour 1 minute at work")

@@ -106,6 +106,11 @@ def test_a_run_that_waits_for_an_answer_reads_about_feedback(project: Project) -
     project.write(PROTOCOL, long_protocol())
     assert f"`{PROTOCOL}` lines " in reading_in(packet_of(project))
     project.write(PROTOCOL, long_protocol().replace("## Failures", f"{feedback}## Failures"))
+    answered = {"prompt": "Which one?", "response": "the second", "responded_at": "2026-01-05T10:00:00Z"}
+    for built, is_given in ((None, True), ("2026-01-05T09:00:00Z", True), ("2026-01-05T11:00:00Z", False)):
+        phases = {"build": {"completed_at": built}}
+        packet = packet_of(project, status="in_progress", feedback_request=answered, phases=phases)
+        assert ("the second" in packet) == is_given
     packet = packet_of(project, status="in_progress", feedback_request=None)
     assert f"`{PROTOCOL}` lines {begins}-" not in reading_in(packet)
 

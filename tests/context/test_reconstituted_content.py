@@ -340,7 +340,7 @@ def test_a_merged_branch_that_is_gone_has_its_commits_and_files(project: Project
     assert found[:6] == [
         f"- Name: {BRANCH}",
         "- Pull request: https://example.org/pull/261",
-        "- Files changed (without merges, and without commits that change the state alone):",
+        "- Files changed:",
         *[f"> {path}" for path in ("a.py", "b.py", "c.py")],
     ]
     assert [line.split(" ", 3)[3] for line in found[6:]] == ["Add c.py", "Add b.py", "Add a.py"]

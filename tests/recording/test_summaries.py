@@ -25,8 +25,8 @@ def test_a_conversation_gets_the_summary_of_an_earlier_one(project: Project) -> 
     assert [event.get("summary") for event in project.of_type("compaction_completed")] == ["We chose flock."]
     assert HEAD not in packet(project, RESUME, ME)
     (at,) = [one["at"] for one in project.events if one["event"]["type"] == "compaction_completed"]
-    since = f"for what was done since: `git status`, `git log --since={at}`"
-    assert f"{HEAD}\n\n(build) at {at}; {since}\n\n> We chose flock.\n" in packet(project, STARTUP, OTHER)
+    since = f"what came after it: `git status`, `git log --since={at}`"
+    assert f"{HEAD}\n\n(build) of {at}; {since}\n\n> We chose flock.\n" in packet(project, STARTUP, OTHER)
     project.assert_projected()
 
 

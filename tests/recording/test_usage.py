@@ -114,9 +114,7 @@ def test_a_commit_of_a_finished_run_counts_its_client_from_any_shell(
     append(path, response("msg_3", (1, 1, 1)))
     deliver(project, END, path)
     for one in (project, there):
-        assert ("; not counted: what was used after the run was finished, if anything\n" in one.said("replay")) == (
-            one is there
-        )
+        assert ("; up to the commit that finished the run\n" in one.said("replay")) == (one is there)
 
 
 @pytest.mark.parametrize("is_saved", [True, False])
