@@ -194,8 +194,9 @@ def quote_summary(summary: Remembered, room: int) -> str:
     """Return a conversation's summary, quoted; its middle is cut if it is too long."""
     at = summary.get("at", "")
     ask = "" if "where" in summary else "`git status`, "
-    since = f"of {at}; what came after it: {ask}`git log --since={at}`" if at else ""
-    known = " ".join(filter(None, [origin_of(summary).strip(), since]))
+    origin = origin_of(summary).strip()
+    made = f"Made at {at} {origin}".rstrip() if at else origin
+    known = f"{made}; what came after it: {ask}`git log --since={at}`" if at else made
     head = f"{SUMMARY_HEAD}{known}\n\n" if known else SUMMARY_HEAD
     quoted = quote_lines(defuse_tags(summary["text"].strip().replace("\t", " ")))
     text = cut_middle(quoted, room - units(head) - 1, f"\n{mark_of_cut(summary).strip()}\n> ")

@@ -105,7 +105,7 @@ def _search_server(
 def lines_of(groups: list[list[Hit]], text: str, names: Mapping[str, str], *, has_more: bool) -> Iterator[str]:
     """Yield a report for people: each run, with its project's name if it is known, and below it a line for each hit."""
     if not groups:
-        yield f"nothing matches {text}: whole words count, in notes, summaries, artifacts, states and their files"
+        yield f"no note, summary, artifact, state or file of a run here has all these words: {text}"
         return
     labels = project_labels(names)
     hits = [hit._replace(at=hit.entry_at) if hit.kind == STATE else hit for group in groups for hit in group]

@@ -197,7 +197,7 @@ def _failures(state: dict[str, Any]) -> Iterator[str]:
     for (place, message), error in islice(newest.items(), NEWEST_FAILURES):
         count = counts[place, message]
         times = f", {count} times" if count > 1 else ""
-        now = ", and its phase or step is completed" if progress.is_settled(state, error) else ""
+        now = ", and done later" if progress.is_settled(state, error) else ""
         yield _block(f"Failed{f' at {place}' if place else ''}{times}{now}:", message)
     if len(counts) > NEWEST_FAILURES:
         yield _line(f"… and {len(counts) - NEWEST_FAILURES} more errors in state.json")

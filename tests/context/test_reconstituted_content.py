@@ -430,8 +430,8 @@ def test_what_failed_is_said_of_a_finished_run_too(project: Project) -> None:
     assert only(project, "position")[-1] == "- … and 1 more errors in state.json"
     project.change_state(errors=[failed, other, failed], phases=phases)
     assert only(project, "position")[-2:] == [
-        "- Failed at build:implement, 2 times, and its phase or step is completed: test_add: 3 is not 4",
-        "- Failed at evaluate, and its phase or step is completed: the lint found 2 errors",
+        "- Failed at build:implement, 2 times, and done later: test_add: 3 is not 4",
+        "- Failed at evaluate, and done later: the lint found 2 errors",
     ]
 
 

@@ -66,7 +66,7 @@ def test_the_next_session_gets_a_kept_summary_and_no_commit_has_it(project: Proj
     (event,) = project.of_type("compaction_completed")
     assert "summary" not in event
     report = packet(project, STARTUP, OTHER)
-    assert f"{HEAD}\n\n(frame) of {project.events[-1]['at'][:11]}" in report
+    assert f"{HEAD}\n\nMade at {project.events[-1]['at'][:11]}" in report
     assert f"Z`\n\n> {SAID}\n> DB_PASSWORD=[masked]\n" in report
     project.said("seal")
     committed(project)

@@ -26,7 +26,7 @@ def test_a_conversation_gets_the_summary_of_an_earlier_one(project: Project) -> 
     assert HEAD not in packet(project, RESUME, ME)
     (at,) = [one["at"] for one in project.events if one["event"]["type"] == "compaction_completed"]
     since = f"what came after it: `git status`, `git log --since={at}`"
-    assert f"{HEAD}\n\n(build) of {at}; {since}\n\n> We chose flock.\n" in packet(project, STARTUP, OTHER)
+    assert f"{HEAD}\n\nMade at {at} (build); {since}\n\n> We chose flock.\n" in packet(project, STARTUP, OTHER)
     project.assert_projected()
 
 
