@@ -344,7 +344,7 @@ def _held_by(log: Log, client: str | None) -> tuple[set[Load], bool]:
             return set(), False
         if event["type"] == "artifact_loaded":
             held.add((event["artifact_id"], event["sha256"], event.get("given")))
-        reloads += event["type"] == "context_reloaded"  # a further one is a command's, whose text is no packet
+        reloads += event["type"] == "context_reloaded"  # a second reload came from a command, not from a start
         if event["type"] == "session_started":
             is_whole = event["source"] in ("startup", "clear", "compact", "fork") and reloads <= 1
             return held if not is_cut or event["source"] == "compact" else set(), is_whole

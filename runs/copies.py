@@ -89,7 +89,7 @@ def _files_to_merge(run: Run, tip: str, deadline: float | None = None) -> tuple[
 
 
 def not_taken_up(run: Run, *, is_sent: bool) -> str:
-    """Return how to go on with a run that this clone has not taken up, and who committed it last, if somebody else did.
+    """Return how to take up a run in this clone, and who else committed it last.
 
     `is_sent` says whether what happens is sent all the same, in git refs.
     """

@@ -90,7 +90,7 @@ def lacks_last_end(log: Log, writer: str | None, state: dict[str, Any]) -> bool:
 
 
 def list_not_counted(usage: Usage, sessions: list[SessionSummary]) -> list[str]:
-    """Return whose tokens are missing: those of the open session, and of one that broke off on another machine.
+    """Return which sessions have uncounted tokens: the open one, and any that broke off on another machine.
 
     The clone of such a session counts it at its next start on the run.
     """

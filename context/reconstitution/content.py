@@ -200,7 +200,7 @@ def _failures(state: dict[str, Any]) -> Iterator[str]:
         now = ", and done later" if progress.is_settled(state, error) else ""
         yield _block(f"Failed{f' at {place}' if place else ''}{times}{now}:", message)
     if len(counts) > NEWEST_FAILURES:
-        yield _line(f"… and {len(counts) - NEWEST_FAILURES} more errors in state.json")
+        yield _line(f"… and {len(counts) - NEWEST_FAILURES} more in state.json")
 
 
 def _decisions(sources: Sources) -> Iterator[str]:

@@ -290,7 +290,7 @@ def test_any_state_keeps_to_its_room(phases: Any, phase: str, room: int, is_long
         json.loads(text, strict=False)
 
 
-def test_a_phase_that_is_not_as_usual_is_told() -> None:
+def test_an_unusual_phase_stays_in_the_state() -> None:
     def shown(build: str) -> str:
         phases = {"frame": {"status": "completed"}, "build": {"status": build}, "release": {"status": "pending"}}
         return compact_state({"current_phase": "build", "phases": phases, "branch": {"name": "x"}}, 1000)[0]

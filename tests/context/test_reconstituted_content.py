@@ -427,7 +427,7 @@ def test_what_failed_is_said_of_a_finished_run_too(project: Project) -> None:
     project.change_state(errors=[*many, long], status="failed", current_phase="build", phases={})
     assert project.said("reconstitute", "--only", "position").count(long["error"]) == 1
     project.change_state(errors=[*many, failed, other, failed], status="completed", current_phase="release")
-    assert only(project, "position")[-1] == "- … and 1 more errors in state.json"
+    assert only(project, "position")[-1] == "- … and 1 more in state.json"
     project.change_state(errors=[failed, other, failed], phases=phases)
     assert only(project, "position")[-2:] == [
         "- Failed at build:implement, 2 times, and done later: test_add: 3 is not 4",
