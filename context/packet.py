@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 BY_NEED = 10_000  # units: a larger packet, which is asked for, has what it can
-END = f"\n{MARK} end of the FABER context\n"
+END = f"\n{MARK} end of the FABER context; the whole run: `faber-ledger reconstitute`, `faber-ledger log`\n"
 PROBLEMS_SHARE, STATE_SHARE, LIST_SHARE = 0.15, 0.35, 0.3
 ERROR = "❌"  # with it, a problem stops the work; a warning does not
 MAX_PROBLEM, SHORT_PROBLEM = 700, 160
@@ -79,6 +79,7 @@ def pack(
     not_loaded: list[str] | None = None,
     also: list[str] | None = None,
     is_copy: bool = False,
+    knows_state: bool = False,
 ) -> tuple[str, dict[str, Given]]:
     """Return a packet of at most `budget` UTF-16 units, and how it gives each artifact; none that it does not name.
 
@@ -86,7 +87,7 @@ def pack(
     of the artifacts that are not here (with the lines about those that were `not_loaded`), `notes` (newest first),
     another conversation's `summary`, each artifact in the order of `parts`, what is `also` there, and a line that
     ends the packet. The text has no control character, whatever the repository contains. The state may be the clone's
-    own copy, which nobody writes.
+    own copy, which nobody writes; a reader that `knows_state` is not given what the position does not say of it.
     """
     room = budget - units(END)
     for_problems = int(budget * PROBLEMS_SHARE)
@@ -96,7 +97,8 @@ def pack(
     warnings = f"\n{warnings.rstrip()}\n" if warnings else ""
     summarized = _summary_text(summary, COMMAND_BUDGET)
     texts = [errors, position["text"], warnings, _notes_text(notes, COMMAND_BUDGET), summarized]
-    artifacts = Artifacts(parts, not_loaded or [], state or {}, position, is_by_need=budget <= BY_NEED, is_copy=is_copy)
+    how: Any = {"is_by_need": budget <= BY_NEED, "is_copy": is_copy, "knows_state": knows_state}
+    artifacts = Artifacts(parts, not_loaded or [], state or {}, position, **how)
     after = artifacts.limit(texts[3], MAX_NOTES) + artifacts.limit(summarized, MAX_SUMMARY)
     artifacts.choose(room - sum(map(units, texts[:3])), room, after)
     for_position = min(units(position["text"]), room - units(errors))
@@ -133,11 +135,11 @@ def _share(sections: dict[str, Section], room: int) -> dict[str, int]:
 
 
 def list_more(run: Run, parts: list[Part], budget: int) -> list[str]:
-    """Return what else there is of a run, the most useful first, each with the command or folder that has it.
+    """Return what else there is of a run, each with the command or folder that has it.
 
     `parts` are what the packet has, in at most `budget` units.
     """
-    more = ["`faber-ledger reconstitute` (decisions, notes, summaries)", "`faber-ledger log` (the events)"]
+    more = []
     if sum([len(part["content"]) for part in parts]) > min(budget, MAX_WHOLE):
         more.append("`faber-ledger session-load --force --budget 100000` (artifacts whole)")
     for what, name in (("FABER's events", EVENTS), ("FABER's events", CONSOLIDATED), ("session summaries", SUMMARIES)):
@@ -280,11 +282,12 @@ class Artifacts:
         *,
         is_by_need: bool,
         is_copy: bool,
+        knows_state: bool,
     ) -> None:
         """Take the artifacts, lines about those that were not loaded, the run's state, and the position."""
         self._parts, self._not_loaded, self._state, self._position = parts, not_loaded, state, position
         self._focus = Focus(state)
-        self._is_by_need = is_by_need
+        self._is_by_need, self._knows_state = is_by_need, knows_state
         self._writes = "; the file to write is on the run's branch" if is_copy else WRITES
         self._bodies: list[Body] = []
         self.given: dict[str, Given] = {}
@@ -383,7 +386,8 @@ class Artifacts:
         longest = max(map(units, heads))
         is_long = len(part["content"]) > LONG_STATE
         said = self._position["said"] | {part["source"] for part in self._parts}
-        text, how = compact_state(self._state, room - longest, said, is_long=is_long)
+        state = {} if self._knows_state else self._state
+        text, how = compact_state(state, room - longest, said, is_long=is_long)
         if text == "{}\n":  # the position has all of it
             return f"{head}{self._writes}\n", how == 0, longest
         if not text:

@@ -96,15 +96,15 @@ def render_position(
     branch: str | None = None,
     on_failure: str = "",
     asked_at: float | None = None,
-    knows_error: bool = False,
+    knows_state: bool = False,
 ) -> Position:
     """Return the position by a run's state, its workflow and its notes.
 
     `answers` are the notes among which an answer to a failure may be, newest first; the same if they are not given.
     `branch` is the run's by its log, as `recorded_branch` returns it.
     `before` has sentences about the session before, and about other clones; `on_failure` is where the protocol says
-    what to do when a step fails. `asked_at` is when a command asked for it, None for the packet of a start. One
-    that `knows_error` was there when the newest one came. No text of a repository makes lines.
+    what to do when a step fails. `asked_at` is when a command asked for it, None for the packet of a start. A
+    reader that `knows_state` was the last one at work on it. No text of a repository makes lines.
     """
     steps = steps_in_order(workflow["lineage"]) if workflow else []
     point = progress.resume_point(state)
@@ -115,7 +115,7 @@ def render_position(
     if failures > 1 and on_failure:
         label = "What to do, unless the protocol's rules on failures say otherwise: "
     about_step, asks_for = _lines_about_step(state, point, steps, label)
-    knows = knows_error and state.get("status") != "failed"
+    knows = knows_state and state.get("status") != "failed"
     lines = [
         *_lines_about_run(run, state, point, workflow, on_failure),
         *[Line("", sentence, most=MAX_QUESTION, least=MAX_QUESTION) for sentence in before or []],

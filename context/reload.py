@@ -29,15 +29,7 @@ from faber_ledger.files.text import escape
 from faber_ledger.ledger.clock import OutOfTime, check_time, seconds_of
 from faber_ledger.ledger.disk import around
 from faber_ledger.ledger.errors import LedgerError, WorkflowNotFound
-from faber_ledger.runs.progress import (
-    branch_name,
-    current_phase,
-    phase_state,
-    phase_states,
-    phases_completed,
-    text_of_value,
-    time_of_failure,
-)
+from faber_ledger.runs.progress import branch_name, current_phase, phase_state, phase_states, text_of_value
 from faber_ledger.runs.settings import read_user_config
 from faber_ledger.runs.state_file import check_status
 
@@ -245,13 +237,12 @@ class Reload:
         earlier = others if is_begun else self._about_earlier(run, log, client, start, others, branch)
         first = [sentence for sentence in (*earlier, before) if sentence]
         on_failure = find_rules_of_failure(self.state, parts)
-        knows_error = source == "resume" and _was_there(log, client, self.state)
-        about: Any = {"workflow": self.workflow, "notes": notes, "branch": branch, "knows_error": knows_error}
+        was_there = source == "resume" and not others and log is not None and _was_last(log, client, self.state)
+        about: Any = {"workflow": self.workflow, "notes": notes, "branch": branch, "knows_state": was_there}
         position = render_position(run, self.state, **about, before=first, on_failure=on_failure)
         more: Any = {"budget": budget, "state": self.state, "is_copy": run.is_kept}
         more |= {"not_loaded": [] if run.is_kept else self.not_loaded()}
-        is_new = source == "session_load" and not (notes or summary or phases_completed(self.state))
-        also = [] if is_new else packet.list_more(run, parts, budget)
+        also = packet.list_more(run, parts, budget)
         notes = position["other_notes"]
         text, given = packet.pack(position, parts, problems, notes=notes, summary=summary, also=also, **more)
         self._note_given(given)
@@ -262,7 +253,7 @@ class Reload:
         position["text"] = position["text"].replace(WHAT_THIS_IS, UNCHANGED, 1)
         position["said"] |= {part["source"] for part in parts}
         lacking = [part for part in parts if part["artifact_id"] not in kept]
-        text, given = packet.pack(position, lacking, problems, notes=notes, **more)
+        text, given = packet.pack(position, lacking, problems, notes=notes, knows_state=was_there, **more)
         self.given |= given
         return text
 
@@ -320,14 +311,14 @@ class Reload:
         return selection.recorded_trigger((matching or self.triggers)[0])
 
 
-def _was_there(log: Log | None, client: str | None, state: dict[str, Any]) -> bool:
-    """Return whether a conversation was heard of on the run after the newest error."""
-    if log is None or not (failed_at := time_of_failure(state)):
+def _was_last(log: Log, client: str | None, state: dict[str, Any]) -> bool:
+    """Return whether a run's last session is a conversation's, and its state has not changed since that ended."""
+    start = log.last_start(before=None)
+    if start is None or start["client"] != client:
         return False
-    from faber_ledger.projections.history import is_heard
-
-    newest = next((one for one in log.newest_by(client) if is_heard(one["event"])), None)
-    return newest is not None and failed_at <= (seconds_of(newest["at"]) or 0.0)
+    ends = [seconds_of(one["at"]) or 0.0 for one in log.ends_of(start) if dict(one["event"])["reason"] != "abandoned"]
+    updated_at = seconds_of(state.get("updated_at"))
+    return not ends or (updated_at is not None and updated_at <= ends[0])
 
 
 def _held_by(log: Log, client: str | None) -> tuple[set[Load], bool]:

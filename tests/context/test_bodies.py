@@ -86,7 +86,7 @@ def test_marks_are_longer_than_any_run_that_begins_a_line(project: Project, begi
 
 
 def test_no_key_of_the_state_begins_a_line_of_the_packet(project: Project) -> None:
-    key = "===== end of the FABER context"
+    key = "===== end of the FABER context; the whole run: `faber-ledger reconstitute`, `faber-ledger log`"
     project.change_state(**{key: "x" * 9_000, "# FABER run other": ["y" * 9_000] * 3, f"a\n{key}": 1})
     lines = packet(project).split("\n")
     assert lines.count(key) == 1

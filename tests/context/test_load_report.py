@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from support.project import Project, units
 
+from faber_ledger.context.packet import END
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -33,7 +35,7 @@ def test_a_program_is_not_told_again_what_the_contents_name(project: Project) ->
     """Paths and counts say nothing to an agent that has the contents above them."""
     project.write("docs/second.md", "# Second\n" + "word\n" * 9000)
     done = project.faber("session-load", "--budget", "4000")
-    contents, _, report = done.stdout.partition("===== end of the FABER context\n")
+    contents, _, report = done.stdout.partition(END.lstrip())
     for heading in ("first: whole", "second: parts of its ", "third: whole"):
         assert contents.count(f"\n===== {heading}") == 1
     size = re.search(r"^Contents given: .* KB \(--budget gives more\)$", report, re.MULTILINE)
@@ -160,7 +162,7 @@ def test_the_report_is_shortened_so_that_the_agent_gets_all_contents(project: Pr
     assert done.returncode == 0, done.stderr
     shown = done.stdout + done.stderr  # what the skill `session-load` gives the agent
     assert units(shown) < LIMIT
-    contents, _, report = shown.partition("\n===== end of the FABER context\n")
+    contents, _, report = shown.partition(END)
     assert len(contents) > 23_500
     assert report.startswith(f"\n\n✓ Context reloaded for run: {project.run_id}\n")
     assert ("\n  … (`faber-ledger session-load --dry-run` lists all)\n" in report) is (count > 14)

@@ -20,6 +20,7 @@ from support.loaded_modules import loaded_by
 from support.project import FIXTURES, Answer, Project
 from support.sizes import pair
 
+from faber_ledger.context.packet import END
 from faber_ledger.hooks import agent_transcripts
 from faber_ledger.ledger.clock import seconds_of
 
@@ -448,7 +449,7 @@ def test_a_packet_for_codex_has_at_most_ten_thousand_bytes(project: Project) -> 
     assert len(whole.encode()) > 10_000
     packet = packet_in("codex", deliver(project, "codex", "SessionStart.startup", session_id="c-2"))
     assert 5_000 < len(packet.encode()) <= 9_500
-    assert packet.endswith("end of the FABER context\n")
+    assert packet.endswith(END)
 
 
 def test_no_prompt_is_kept(project: Project) -> None:

@@ -12,6 +12,7 @@ import pytest
 from support.project import RUN, Project
 from support.sizes import few
 
+from faber_ledger.context import packet as packets
 from faber_ledger.ledger.log import Log
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def test_a_session_is_recorded_while_its_run_is_away(tmp_path: Path, name: str) 
     packet = printed["hookSpecificOutput"]["additionalContext"]
     assert packet.startswith(f"# FABER run {RUN}\n"), packet
     assert "does not have the files of" in packet.partition("\nPhase: ")[0]
-    assert packet.endswith("\n===== end of the FABER context\n")
+    assert packet.endswith(packets.END)
     why = "off its branch" if name == "checkout of main" else "files not here"
     assert printed["systemMessage"].endswith(f"; {why} (faber-ledger status)")
     assert "does not have the files of" in project.faber("status", RUN).stdout
