@@ -105,7 +105,7 @@ def render_content(sources: Sources, *, budget: int, only: Collection[str]) -> s
         for (name, text), whole, limit in zip(texts.items(), wanted, limits, strict=True)
     ]
     end = _left_out([name for name, limit in zip(texts, limits, strict=True) if not limit], command)
-    end += f"\nThere is nothing for: {lacking}\n" if lacking else ""
+    end += f"\nThere is nothing here for: {lacking}\n" if lacking else ""
     return clip(plain(head + "".join(shown) + end).strip("\n"), budget)
 
 
@@ -392,6 +392,9 @@ def _branch(sources: Sources) -> Iterator[str]:
         yield _quote("Files changed:", "\n".join(work["files"]))
     for commit in dict.fromkeys([*(work["commits"] if work else ()), *(branch["commits"] if branch else ())]):
         yield _line(f"Commit: {commit}")
+    if work and work["others"] and not branch:
+        count = f"{work['others']} commit{'s' if work['others'] > 1 else ''}"
+        yield _line(f"Not listed: merges, and {count} of the run's own files alone")
     if work and work["missing"]:
         yield _line(f"Commits not in this clone (squashed or deleted): {', '.join(work['missing'])}")
 

@@ -20,14 +20,14 @@ PLAIN = ["--no-color", "--no-show-signature", "--no-ext-diff", "--no-textconv"]
 LIST = ["rev-list", "-200", "--no-merges", "--topo-order"]
 
 
-def find_work(run: Run, state: dict[str, Any], starts: list[Start]) -> dict[str, list[str]]:
+def find_work(run: Run, state: dict[str, Any], starts: list[Start]) -> dict[str, Any]:
     """Return a run's `commits`, newest first, the `files` that they changed, and the ids of those that are `missing`.
 
     Sessions record the commit at their start: the first is what the work began from; and the state may list commits.
     The commits that changed the run's files are its own, or the one that they were squashed into; those between them
     are, too, on both sides of a merge, but not what the default branch has gained since. Where a merge brought the
-    branch, all of its second side is the run's, and nothing of other branches. Commits of the run's files alone are
-    left out.
+    branch, all of its second side is the run's, and nothing of other branches. Merges are left out, and so are commits
+    of the run's files alone, which are `others`.
     """
     default = default_branch(run.root)
     named = branch_name(state) or next((branch for _, branch in starts if branch not in (None, default)), None)
@@ -50,7 +50,9 @@ def find_work(run: Run, state: dict[str, Any], starts: list[Start]) -> dict[str,
         found += _list(run.root, "--first-parent", *here, f"^{base}" if is_here[0] else "--no-walk")
     changed = _changed_files(run.root, found)
     files = sorted({file for of_commit in changed.values() for file in of_commit})
-    return {"commits": list(changed), "files": files, "missing": [tip[:SHORT] for tip in tips if tip not in here]}
+    missing = [tip[:SHORT] for tip in tips if tip not in here]
+    commits = [commit for commit, of_commit in changed.items() if of_commit]
+    return {"commits": commits, "files": files, "missing": missing, "others": len(changed) - len(commits)}
 
 
 def _listed(state: dict[str, Any]) -> list[str]:
@@ -79,10 +81,9 @@ def _list(root: str, *arguments: str) -> list[str]:
 
 
 def _changed_files(root: str, commits: list[str]) -> dict[str, list[str]]:
-    """Return commits, newest first, with the files outside `.fractary` that each changed, if there are any."""
+    """Return commits, newest first, with the files outside `.fractary` that each changed."""
     if not commits:
         return {}
     answer = GitQuery([*SETTINGS, *LOG, *PLAIN, *dict.fromkeys(commits)], root).answer() or ""
     records = [record.split("\n") for record in answer.split("\0")[1:]]
-    changed = {line: [file for file in files if file and not file.startswith(".fractary/")] for line, *files in records}
-    return {line: files for line, files in changed.items() if files}
+    return {line: [file for file in files if file and not file.startswith(".fractary/")] for line, *files in records}

@@ -118,6 +118,22 @@ def test_each_question_is_answered_by_one_command(
     assert colleague.git("status", "--short") == ""  # a look changes nothing
 
 
+def test_the_commits_that_are_left_out_are_counted(tmp_path: Path) -> None:
+    made = Project.made(tmp_path / "project")
+    made.deliver("SessionStart.startup.print")
+    made.write("lists.py", "print()\n")
+    made.commit("Lists")
+    made.change_state(status="completed")
+    for message in ("Finish", "Tidy"):
+        made.deliver("SessionEnd.other.print")
+        made.write(f".fractary/runs/{RUN}/{message}", "")
+        made.commit(message)
+    said = made.said("reconstitute", RUN, "--only", "branch")
+    assert re.search(
+        r"- Commit: \w+ Lists\n- Not listed: merges, and 2 commits of the run's own files alone\n", said
+    ), said
+
+
 def test_commits_that_are_gone_are_each_named_once(colleague: Project) -> None:
     (line,) = [line for line in colleague.said(*BY_ITEM, "--only", "branch").split("\n") if "not in this" in line]
     gone = [one[:7] for one in colleague.state["artifacts"]["commits"]]

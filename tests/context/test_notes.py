@@ -117,7 +117,7 @@ def test_a_note_can_be_a_decision(project: Project) -> None:
         "decision at build:implement: SQLite, not files",
         "decision at build:implement: no cache: one query a page is fast enough",
     ]
-    assert project.faber("reconstitute", "--only", "notes").stdout == "There is nothing for: notes\n"
+    assert project.faber("reconstitute", "--only", "notes").stdout == "There is nothing here for: notes\n"
     hits = json.loads(project.faber("search", "--json", "query page").stdout)["data"]["runs"][0]["hits"]
     assert [hit["kind"] for hit in hits] == ["decision"]
     assert "no cache: one query" in (project.deliver("SessionStart.startup.print").packet or "")

@@ -202,7 +202,7 @@ def test_only_prints_the_named_parts_and_no_report(project: Project) -> None:
 def test_an_issue_for_the_client_is_named_with_its_command(project: Project) -> None:
     project.change_state(work_id="258")
     assert only(project, "issue") == [
-        "There is nothing for: issue (no program is mapped, or it failed: run `/fractary-work:issue-fetch 258`)"
+        "There is nothing here for: issue (no program is mapped, or it failed: run `/fractary-work:issue-fetch 258`)"
     ]
 
 
@@ -226,7 +226,7 @@ def test_where_the_ledgers_events_are_is_said(project: Project) -> None:
     assert "No events found" not in project.faber("reconstitute", "--verbose").stdout
     (said,) = only(project, "events")
     log = f"`faber-ledger log {project.run_id}`"
-    assert said == f"There is nothing for: events of FABER's tools (those of the ledger: {log})"
+    assert said == f"There is nothing here for: events of FABER's tools (those of the ledger: {log})"
     put_event(project, 1, "decision_point", message="One table")
     assert "nothing for" not in project.said("reconstitute", "--only", "decisions", "--only", "events")
 
