@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from faber_ledger.cli.reports.usage import list_not_counted, usage_data, weeks_data
+from faber_ledger.cli.reports.usage import lacks_last_end, list_not_counted, usage_data, weeks_data
 from faber_ledger.cli.ui.attention import Filters, Row, describe
 from faber_ledger.cli.ui.which_run import match_run
 from faber_ledger.cli.ui.words import SESSIONS_UNKNOWN
@@ -180,7 +180,7 @@ def read_facts(run: Run) -> RunFacts:
         document = JsonText("{}")
         state, problem, ledger_problem = {}, None if is_state_ignored(run) else error.message, None
     is_ignored = not state and problem is None
-    log, live, start, blocks, usage = None, None, None, blocks_of(state), Usage()
+    log, live, start, blocks, usage, lacks_end = None, None, None, blocks_of(state), Usage(), False
     writer, is_mine = known_writer(run.root), False
     branch = text_of_value(branch_name(state))
     try:
@@ -192,6 +192,7 @@ def read_facts(run: Run) -> RunFacts:
                 folded = blocks if is_shown else fold(opened.stream())
                 ledger_problem = describe_unknown(run, folded, blocks)
                 blocks = folded
+                lacks_end = lacks_last_end(opened, writer, state)
                 is_mine = writer is not None and opened.last_start(before=None, writer=writer) is not None
                 live = live_start(run, View(opened, blocks))
                 newest = [one["session_id"] for one in summarize_sessions(blocks)][-1:]
@@ -218,7 +219,7 @@ def read_facts(run: Run) -> RunFacts:
         "last_event_at": log.last_at if log else None,
         "last_heard_at": log.last_at if log else None,
         "usage": usage_data(usage),
-        "usage_is_partial": ledger_problem is not None or bool(list_not_counted(usage, sessions)),
+        "usage_is_partial": ledger_problem is not None or lacks_end or bool(list_not_counted(usage, sessions)),
         "problem": problem,
         "ledger_problem": ledger_problem,
     }

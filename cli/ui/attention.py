@@ -205,13 +205,13 @@ def _tokens_of(row: Row) -> str | None:
     usage, is_partial = row.get("usage"), bool(row.get("usage_is_partial"))
     if usage is None:
         return "?" if is_partial and row["ledger_problem"] else None
-    return f"{'>' if is_partial else ''}{tokens_shown(usage['tokens'])}"
+    return f"{'≥' if is_partial else ''}{tokens_shown(usage['tokens'])}"
 
 
 def total_line(rows: list[Row]) -> str:
     """Return the sum of the tokens of described runs, by what this clone knows."""
     total = sum([row["usage"]["tokens"] for row in rows if row.get("usage")])
-    sign = ">" if any([row.get("usage_is_partial") for row in rows]) else ""
+    sign = "≥" if any([row.get("usage_is_partial") for row in rows]) else ""
     return f"these runs on all machines: {sign}{tokens_shown(total)}"
 
 

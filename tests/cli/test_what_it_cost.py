@@ -85,7 +85,7 @@ def test_a_week_has_what_a_run_cost_that_went_on_elsewhere(project: Project, tmp
     _, run, total, week = project.said("run", "list", "--mine").splitlines()
     assert "desktop" in run  # its newest session is elsewhere
     assert total == project.said("run", "list", "--since", "2026-01-01T00:00:00Z").splitlines()[-1]
-    assert total == "these runs on all machines: >1k"  # the session there is open
+    assert total == "these runs on all machines: ≥1k"  # the session there is open
     reader = project.clone(tmp_path / "reader", "notebook")
     assert reader.said("run", "list", "--mine") == "no run has a session of this clone\n"
     assert week.endswith(": 1k (0 cached, 0 out) in 10 responses, 1 hour 1 minute at work")

@@ -115,6 +115,7 @@ def test_a_commit_of_a_finished_run_counts_its_client_from_any_shell(
     deliver(project, END, path)
     for one in (project, there):
         assert ("; up to the commit that finished the run\n" in one.said("replay")) == (one is there)
+        assert (" ≥6\n" in one.said("run", "list")) == (one is there)
 
 
 @pytest.mark.parametrize("is_saved", [True, False])
