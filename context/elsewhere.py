@@ -116,8 +116,10 @@ def describe_newer_ref(run: Run, state: dict[str, Any]) -> tuple[str | None, boo
     sent = Sent(run)
     is_newer = (seconds_of(sent.updated_at) or 0.0) > (seconds_of(state.get("updated_at")) or 0.0)
     if is_newer and not run.is_kept and is_tracked(run.state_path) is not False:
-        how = f"before you go on, run `{command_to_pull(run.root)}`"
-        return f"This run went on elsewhere after the commit that is here: {how}.", True
+        how = f"run `{command_to_pull(run.root, is_merged=sent.is_completed)}`"
+        if sent.is_completed:
+            return f"This run was completed elsewhere, after the commit that is here: {how}.", True
+        return f"This run went on elsewhere after the commit that is here: before you go on, {how}.", True
     if may_lack(run, state):
         how = "run `faber-ledger sync` before you go on"
         return f"Git has fetched newer commits of this run's branch, but no ledger, so {how}.", False

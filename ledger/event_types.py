@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 
 REDACTED = "[redacted]"
+LOOKS = ("context_reconstituted", "run_adopted")  # what a clone records of a run that is only looked at
 NOT_CHECKABLE = "(redacted)"  # of an event whose payload is gone
 ENVIRONMENT = ("hostname", "platform", "cwd", "git_commit")
 USED = ("input_tokens", "cached_tokens", "output_tokens", "turns", "active_seconds")

@@ -42,7 +42,7 @@ def open_untrusted(path: str) -> Log:
 
 def missing_in_file(log: Log, path: str) -> set[str]:
     """Return the ids of a log's events that a ledger file lacks; all of them if it cannot be read."""
-    return {name for (name,) in log.connection.execute("SELECT id FROM event")} - event_ids(path)
+    return log.ids_of() - event_ids(path)
 
 
 def event_ids(path: str) -> set[str]:

@@ -13,7 +13,7 @@ from faber_ledger.ledger.file import BUSY_SECONDS, DURABLE, LARGEST_PAYLOAD, MAX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
     from faber_ledger.ledger.encoding import Row
@@ -183,6 +183,11 @@ class Log:
     def newest(self, count: int) -> Iterator[Recorded]:
         """Yield the newest `count` events, newest first."""
         return map(decode_row, self.connection.execute(f"{READ} ORDER BY seq DESC, id DESC LIMIT ?", (count,)))
+
+    def ids_of(self, types: Sequence[str] = ()) -> set[str]:
+        """Return the ids of the events of these types; of all without any."""
+        where = f" WHERE type IN ({', '.join('?' * len(types))})" if types else ""
+        return {name for (name,) in self.connection.execute(f"SELECT id FROM event{where}", types)}
 
     def event_beginning(self, letters: str) -> Recorded | None:
         """Return the event whose id begins with these letters, the first one of several; None if there is none."""

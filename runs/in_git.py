@@ -175,7 +175,11 @@ def _branch(ref: str, commit: str) -> Branch:
     return Branch(without_surrogates(ref.removeprefix(REMOTE_BRANCHES)), commit)
 
 
-def command_to_pull(root: str) -> str:
-    """Return the command that pulls the branch that is checked out, or the default one if its upstream is gone."""
+def command_to_pull(root: str, *, is_merged: bool) -> str:
+    """Return the command that pulls the branch that is checked out, or the default one if its upstream is gone.
+
+    It is taken to be gone where the run `is_merged`, before a fetch says so.
+    """
     name = default_branch(root) or ""
-    return f"git switch {name} && git pull" if is_safe(name) and GitSurvey(root).is_gone else "git pull"
+    is_gone = is_safe(name) and name != branch_of(root) and (is_merged or GitSurvey(root).is_gone)
+    return f"git switch {name} && git pull" if is_gone else "git pull"

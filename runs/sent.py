@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from faber_ledger.ledger.clock import event_id, now
+from faber_ledger.ledger.event_types import LOOKS
 from faber_ledger.ledger.log import Log
 from faber_ledger.runs.carry import SECONDS_TO_SEND, consent_of, is_sending
 from faber_ledger.runs.git import branch_of, fetched_at
@@ -64,10 +65,11 @@ class Sent(Note):
 
     `commit` is the one that the remote's ref had when this clone last asked or sent, empty if there was no ref. Of
     it, `heads` are those of its log if ours has all of it, `events` counts its events that are ours, `updated_at`
-    is its state's. `log` tells the log as it was when the remote had all of it. `noted_at` is when the log was read
-    for that, `asked_at` when the remote was last asked, and `at` when this clone sent last, 0 if never; `problem`
-    is why the last attempt failed, and `hint` what to run then, if that is not `sync`. A run that `is_forgotten` at the
-    remote is sent by name alone. `must_purge` says that the ref's history has a payload that was redacted here.
+    is its state's, and whether that `is_completed`. `log` tells the log as it was when the remote had all of it.
+    `noted_at` is when the log was read for that, `asked_at` when the remote was last asked, and `at` when this clone
+    sent last, 0 if never; `problem` is why the last attempt failed, and `hint` what to run then, if that is not `sync`.
+    A run that `is_forgotten` at the remote is sent by name alone. `must_purge` says that the ref's history has a
+    payload that was redacted here.
     """
 
     remote: str = ""
@@ -75,6 +77,7 @@ class Sent(Note):
     heads: str = ""
     events: int = 0
     updated_at: str = ""
+    is_completed: bool = False
     log: list[int] | None = None
     at: float = 0.0
     noted_at: float = 0.0
@@ -141,6 +144,8 @@ def describe_unsent(run: Run, log: Log, *, is_start: bool, is_open: bool = False
     if count <= 0:
         return None
     events, them = (f"{count} events", "them") if count != 1 else ("1 event", "it")
+    if not is_start and all([one["event"]["type"] in LOOKS for one in log.newest(count)]):
+        return None
     if is_sending(run.root):
         return None if is_start else f"{events} on the way to {consent.remote}"
     if is_start:

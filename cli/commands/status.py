@@ -34,6 +34,7 @@ from faber_ledger.ledger.clock import now, seconds_of, utc_text
 from faber_ledger.ledger.command_errors import NoActiveRun
 from faber_ledger.ledger.disk import FileRefused
 from faber_ledger.ledger.errors import StateMissing
+from faber_ledger.ledger.event_types import LOOKS
 from faber_ledger.ledger.foreign import missing_in_file
 from faber_ledger.ledger.queries import Summary, summarize
 from faber_ledger.projections.difference import differing_blocks
@@ -180,7 +181,8 @@ def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
         branch = branch_name(state) or recorded_branch(run, state, log)
         notes, usage = [note for note, _ in notes_of(log)], Usage(log.usage())
         found = Found(summarize(log), blocks, current, start, is_here, branch, notes=notes, usage=usage)
-        missing = 0 if carries_refs(run.root) or run.is_kept else len(missing_in_file(log, run.ledger_path))
+        is_in_file = not (carries_refs(run.root) or run.is_kept)
+        missing = len(missing_in_file(log, run.ledger_path) - log.ids_of(LOOKS)) if is_in_file else 0
         if carries_refs(run.root):
             # a client that lives sends what it recorded when it ends
             own = client_here(run.root, log.last_start(before=None, writer=known_writer(run.root)))
@@ -252,7 +254,8 @@ def _at_work(run: Run) -> list[str]:
     """Return a line about the other runs that are at work, here or on branches as last fetched; nothing without any."""
     count = count_at_work(run.root, besides=run.run_id) + len(ways_to_unfinished(run.root, None))
     are = "is" if count == 1 else "are"
-    return [f"{plural(count, 'other run')} {are} at work: `faber-ledger run list`"] if count else []
+    at_work = f"{plural(count, 'other run')} {are} at work, as far as is known here: `faber-ledger run list`"
+    return [at_work] if count else []
 
 
 def _status_lines(run: Run, state: dict[str, Any], found: Found, elsewhere: str, at_work: list[str]) -> Iterator[str]:
@@ -295,7 +298,7 @@ def _sent(run: Run, state: dict[str, Any], found: Found) -> tuple[dict[str, Any]
         due, when = newer or "", ""
     elif may_lack(run, state) and not found.unknown:
         due, when = f"{sent.remote} may have more, since the run's branch went on there: `faber-ledger sync`", ""
-    line = "; ".join(filter(None, [when, due])) if due else f"all events here are at {sent.remote}"
+    line = "; ".join(filter(None, [when, due])) if due else f"nothing is left to be sent to {sent.remote}"
     line = "" if found.unknown and not due else line
     return {"remote": remote, "at": at, "unsent": found.unsent}, [f"Git ref: {line}"] if line else []
 

@@ -371,7 +371,8 @@ def _prepare(remote: Remote, one: Carried, parent: str, folder: str, warn: Warn,
         files[STATE] = parse_state(run, content_of(state).encode()).with_members(blocks).encode()
     one.was_lost = bool(sent.commit) and not parent and sent.remote == remote.name
     one.sent += max(0, events - (sent.events if parent else 0))
-    sent.remote, sent.heads, sent.events, sent.updated_at = remote.name, heads, events, time_of(state)
+    sent.remote, sent.heads, sent.events = remote.name, heads, events
+    sent.updated_at, sent.is_completed = time_of(state), state.get("status") == "completed"
     version = Version(ref_name(run.run_id), files, message, "" if sent.must_purge else parent, int(now()))
     return Prepared(version, sent, bool(state) and sent.here.digest == digest_of(state))
 

@@ -93,8 +93,7 @@ def absorb_commit(
         before = opened.log.count_events()
         sent.heads = opened.absorb_fetched(files[LEDGER])
         added = opened.log.count_events() - before
-        ours = {found for (found,) in opened.log.connection.execute("SELECT id FROM event")}
-        sent.events = len(ours & offered)
+        sent.events = len(opened.log.ids_of() & offered)
         if sent.heads == opened.log.heads_text():
             whole = now(), shape_of(run.log_path)
         sent.must_purge |= may_purge and _has_redacted(opened.log, files[LEDGER])
@@ -102,6 +101,7 @@ def absorb_commit(
         delete_refs(run.root, [SENT + ref_name(run.run_id)])  # what this clone has sent reaches the payload
     theirs = _usable_state(run, files.get(STATE), remote, warn)
     sent.updated_at, sent.asked_at, sent.problem = time_of(theirs), now(), ""
+    sent.is_completed = theirs.get("status") == "completed"
     if brings and theirs and not os.path.lexists(run.state_path):
         write_missing_state(run, content_of(theirs), warn)
     tell = warn if is_heard else partial(report, run, warn)
@@ -185,7 +185,8 @@ def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], remote: str, warn:
         elif not run.is_kept and is_tracked(run.state_path) is not False:
             sent.here.seen = sent.commit
             if time_of(theirs) > time_of(ours):
-                what = f"the run has gone on ({words}) after the commit that is here: `{command_to_pull(run.root)}`"
+                how = command_to_pull(run.root, is_merged=theirs.get("status") == "completed")
+                what = f"the run has gone on ({words}) after the commit that is here: `{how}`"
                 warn(f"{run.run_id}: {what}")
         elif _is_set_back(run, sent, sent.here.base):
             common = run_git("merge-base", sent.here.base, sent.commit, at=run.root).stdout.decode().strip()

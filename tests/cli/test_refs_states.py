@@ -328,6 +328,18 @@ def test_a_state_that_git_tracks_is_left_until_git_ignores_it(tmp_path: Path) ->
     assert (two.state["current_phase"], two.state["note"], two.state["work_id"]) == ("evaluate", "theirs", "ours")
 
 
+def test_a_run_that_was_completed_elsewhere_is_pulled_with_the_default_branch(tmp_path: Path) -> None:
+    one = CarriedClone.started(tmp_path / "one")
+    one.sync()
+    two = one.second("two")
+    two.git("switch", "-q", "-c", "work")  # merged there, and gone
+    one.change(status="completed", updated_at=LATEST)
+    one.sync()
+    assert "(completed, build) after the commit that is here: `git switch main && git pull`\n" in two.sync().stderr
+    done = "This run was completed elsewhere, after the commit that is here: run `git switch main && git pull`.\n"
+    assert f"Git ref: {done}" in two.faber("status").stdout
+
+
 @pytest.mark.parametrize("members", [{}, {"updated_at": "2020-01-01T00:00:00Z"}], ids=["same time", "clock behind"])
 def test_a_change_is_unsent_until_it_is_sent_and_taken(one: CarriedClone, members: dict[str, str]) -> None:
     two = bring(one)
@@ -336,7 +348,9 @@ def test_a_change_is_unsent_until_it_is_sent_and_taken(one: CarriedClone, member
     one.change(current_phase="evaluate", **members)
     assert unsent in one.faber("status").stdout
     assert one.sync().stdout == f"{RUN}: its state sent to origin\n"
-    assert unsent not in one.faber("status").stdout
+    one.faber("reconstitute", "--only", "notes")
+    assert "Git ref: nothing is left to be sent to origin\n" in one.faber("status").stdout  # who looked is no news
+    one.sync()
     one.state_path.touch()
     assert one.sync().stdout == "nothing to fetch from origin, and nothing to send\n"
     two.sync()
