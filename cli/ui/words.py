@@ -106,7 +106,7 @@ def value_words(value: Any) -> str:
 
 
 CLIENT = "claude"  # the agent that is not named where all sessions are its
-TITLES = ("session", "machine", "agent", "started", "ran", "ended", "tokens", "completed (worked in)")
+TITLES = ("session", "machine", "agent", "started", "ran", "ended", "tokens", "phases (✓ completed)")
 
 
 def session_data(session: SessionSummary) -> dict[str, Any]:
@@ -167,12 +167,8 @@ def _cells(session: SessionSummary, ends: Counter[str], tokens: Mapping[str, int
         ran_words(session),
         str(session["end_reason"] or "unknown") if session["ended_at"] else "-",
         tokens_shown(tokens[session["session_id"]]) if session["session_id"] in tokens else "-",
-        " ".join([", ".join(session["newly_completed"]), *_in_brackets(session["worked_in"])]).strip() or "-",
+        ", ".join([*[f"{phase} ✓" for phase in session["newly_completed"]], *session["worked_in"]]) or "-",
     )
-
-
-def _in_brackets(phases: list[str]) -> list[str]:
-    return [f"({', '.join(phases)})"] if phases else []
 
 
 def _end_of(session_id: str) -> str:

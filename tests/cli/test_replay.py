@@ -86,7 +86,7 @@ def test_a_table_shows_each_sessions_phases_and_duration(sample: Project) -> Non
     assert len(lines) == 2
     assert lines[0].split("  ")[0] == "abc123"
     assert "1 minute 10 seconds" in lines[0]
-    assert lines[0].endswith("  frame, architect")
+    assert lines[0].endswith("  frame ✓, architect ✓")
     assert "  open  " in lines[1]
     first = replay_data(sample)["sessions"][1]
     assert (first["ran_seconds"], first["newly_completed"]) == (70.0, ["frame", "architect"])

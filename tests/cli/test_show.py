@@ -86,7 +86,7 @@ def test_a_session_is_found_by_id_suffix_or_client_id(sample: Project) -> None:
         assert data["session"]["hostname"] == "dev-machine-1"
         assert [recorded["seq"] for recorded in data["events"]] == [3, 4, 5, 6, 7, 8, 10]
         assert data["clients"] == [CLIENT]
-    assert "  frame, architect\n" in sample.faber("show", "abc123").stdout
+    assert "  frame ✓, architect ✓\n" in sample.faber("show", "abc123").stdout
 
 
 def test_an_ambiguous_name_is_refused_with_all_its_meanings(sample: Project) -> None:
