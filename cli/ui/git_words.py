@@ -31,6 +31,10 @@ def in_git_line(survey: GitSurvey, missing: Missing, seal: str, folder: str) -> 
     if not (names or is_unpushed or missing.newer) or (tree is not None and stopped_command(tree)):
         return None
     is_merged = missing.newer is not None and missing.newer not in survey.pulled
+    if missing.newer is not None and is_merged and names:
+        stash = f"`git stash push -- {quote_word(folder)}` sets {'them' if names[1:] else 'it'} aside for the pull"
+        are, kept = "are" if names[1:] else "is", "what was recorded stays in this clone's log"
+        return f"{missing.newer.name} has a newer version, and {join_names(names)} {are} not committed: {stash}; {kept}"
     said, steps = [], []
     if names:
         why = " (the run is untracked, and `git commit -a` leaves it out)" if missing.is_untracked else ""
@@ -38,12 +42,12 @@ def in_git_line(survey: GitSurvey, missing: Missing, seal: str, folder: str) -> 
         of_faber = [quote_word(os.path.join(folder, name)) for name in missing.of_faber]
         adding = [f"git add {' '.join(of_faber)}"] if of_faber else []
         committing = [*adding, *([seal] if missing.uncommitted else []), "git commit"]
-        steps += [f"git stash push -- {quote_word(folder)}"] if is_merged else committing
+        steps += committing
     elif is_unpushed and not is_merged:
         said.append("committed, not pushed")
     if missing.newer is not None:
         said.append(f"{missing.newer.name} has a newer version")
-        steps += [] if is_merged and names else [survey.pull_command(missing.newer)]
+        steps.append(survey.pull_command(missing.newer))
     elif survey.upstream is not None and (names or is_unpushed) and survey.is_behind():
         said.append(f"{survey.upstream.name} has newer commits")
         steps.append(survey.pull_command(survey.upstream))
@@ -57,8 +61,7 @@ def in_git_line(survey: GitSurvey, missing: Missing, seal: str, folder: str) -> 
     if survey.branch is None:
         said.append("no branch is checked out")
         steps.insert(0, f"git switch -c {NEW_BRANCH}")  # an existing one is refused over a changed ledger
-    aside = f" sets {'them' if names[1:] else 'it'} aside" if is_merged and names else ""
-    return f"{', '.join(said)}{f': `{commands}`{aside}' if (commands := ' && '.join(steps)) else ''}"
+    return f"{', '.join(said)}{f': `{commands}`' if (commands := ' && '.join(steps)) else ''}"
 
 
 def command_to_fetch(root: str) -> str:

@@ -111,8 +111,8 @@ def test_a_run_that_was_finished_merged_and_deleted_elsewhere_is_not_gone_on_wit
     gone = ", and the branch that is checked out is gone at the remote, as after a merge, so"
     assert sentence_of(packet_of(laptop, "back")) == NEWER.format("git switch main && git pull").replace(", so", gone)
     status = laptop.faber("status").stdout
-    assert "origin/main has a newer version, feature is gone at the remote, as after a merge: `" in status
-    assert f": `git stash push -- .fractary/runs/{RUN}` sets them aside\n" in status
+    aside = f": `git stash push -- .fractary/runs/{RUN}` sets them aside for the pull;"
+    assert f"origin/main has a newer version, and ledger.db and state.json are not committed{aside}" in status
 
 
 def test_a_run_that_was_finished_and_merged_elsewhere_is_named_before_the_branch_is_pruned(
