@@ -92,7 +92,7 @@ def render_content(sources: Sources, *, budget: int, only: Collection[str]) -> s
     parts = {name: list(PARTS[name][1](sources)) for name in chosen}
     if "decisions" in parts and ("spec" not in parts or sum(map(units, _texts(parts).values())) > budget - units(head)):
         parts["decisions"] += _decisions_of_specification(sources)
-    lacking = ", ".join([_lacking(name, sources) for name in only if not parts.get(name, True) and name != "position"])
+    lacking = [name for name in only if not parts.get(name, True) and name != "position"]
     if "decisions" in parts:
         parts["events"] = [block for block in parts.get("events", []) if block not in parts["decisions"]]
     texts = _texts(parts)
@@ -105,7 +105,7 @@ def render_content(sources: Sources, *, budget: int, only: Collection[str]) -> s
         for (name, text), whole, limit in zip(texts.items(), wanted, limits, strict=True)
     ]
     end = _left_out([name for name, limit in zip(texts, limits, strict=True) if not limit], command)
-    end += f"\nThere is nothing here for: {lacking}\n" if lacking else ""
+    end += _lacking(lacking, sources)
     return clip(plain(head + "".join(shown) + end).strip("\n"), budget)
 
 
@@ -118,14 +118,17 @@ def _left_out(names: list[str], command: str) -> str:
     return f"\nNo room for: {', '.join(named)} (`{command} PART`)\n" if names else ""
 
 
-def _lacking(name: str, sources: Sources) -> str:
-    """Return a part without content, and the command that has it, if there is one."""
-    work_id, count = sources["context"]["work_id"], sources["known"]["events"]
-    if name == "events" and count:
-        log = f"`faber-ledger log {sources['context']['run_id']}`"
-        return f"events of FABER's tools (those of the ledger: {log})"
-    is_known = name == "issue" and work_id is not None and is_name(work_id)
-    return f"{name} (no program is mapped, or it failed: run `{FETCH} {work_id}`)" if is_known else name
+def _lacking(names: list[str], sources: Sources) -> str:
+    """Return which parts have no content, and the command that has it, if there is one."""
+    context, end = sources["context"], ""
+    if "events" in names and sources["known"]["events"]:
+        log = f"`faber-ledger log {context['run_id']}`"
+        end = f"\nFABER's own tools wrote no events here; {log} lists the ledger's.\n"
+        names = [name for name in names if name != "events"]
+    work_id = context["work_id"]
+    is_known = "issue" in names and work_id is not None and is_name(work_id)
+    how = f" (no program is mapped, or it failed: run `{FETCH} {work_id}`)" if is_known else ""
+    return f"{end}\nThere is nothing here for: {', '.join(names)}{how}\n" if names else end
 
 
 def _line(text: str) -> str:
@@ -196,9 +199,9 @@ def _failures(state: dict[str, Any]) -> Iterator[str]:
             counts[named] += 1
     for (place, message), error in islice(newest.items(), NEWEST_FAILURES):
         count = counts[place, message]
-        times = f", {count} times" if count > 1 else ""
-        now = ", and done later" if progress.is_settled(state, error) else ""
-        yield _block(f"Failed{f' at {place}' if place else ''}{times}{now}:", message)
+        times = f" {count} times" if count > 1 else ""
+        then = " before it was done" if progress.is_settled(state, error) else ""
+        yield _block(f"{place or 'A step'} failed{times}{then}:", message)
     if len(counts) > NEWEST_FAILURES:
         yield _line(f"… and {len(counts) - NEWEST_FAILURES} more in state.json")
 
@@ -232,9 +235,9 @@ def _decisions(sources: Sources) -> Iterator[str]:
     if answer := progress.answer_of(state):
         question = state["feedback_request"]
         who = text_of_value(question.get("answered_by"))
-        answered = f"{text_of_value(question.get('prompt'))} - {answer}{f' ({who})' if who else ''}"
+        answered = f"{text_of_value(question.get('prompt'))} Answer: {answer}{f' ({who})' if who else ''}"
         of_answer = {name: value for name, value in question.items() if not name.startswith("request")}
-        timed.append(_answered(of_answer, "the user's answer", answered))
+        timed.append(_answered(of_answer, "question to the user", answered))
     timed += [(event.get("timestamp"), _event_block(event)) for event in events]
     yield from dict.fromkeys(_by_time(timed))  # the state may have one approval in two lists
 

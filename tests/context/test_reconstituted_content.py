@@ -226,7 +226,7 @@ def test_where_the_ledgers_events_are_is_said(project: Project) -> None:
     assert "No events found" not in project.faber("reconstitute", "--verbose").stdout
     (said,) = only(project, "events")
     log = f"`faber-ledger log {project.run_id}`"
-    assert said == f"There is nothing here for: events of FABER's tools (those of the ledger: {log})"
+    assert said == f"FABER's own tools wrote no events here; {log} lists the ledger's."
     put_event(project, 1, "decision_point", message="One table")
     assert "nothing for" not in project.said("reconstitute", "--only", "decisions", "--only", "events")
 
@@ -430,8 +430,8 @@ def test_what_failed_is_said_of_a_finished_run_too(project: Project) -> None:
     assert only(project, "position")[-1] == "- … and 1 more in state.json"
     project.change_state(errors=[failed, other, failed], phases=phases)
     assert only(project, "position")[-2:] == [
-        "- Failed at build:implement, 2 times, and done later: test_add: 3 is not 4",
-        "- Failed at evaluate, and done later: the lint found 2 errors",
+        "- build:implement failed 2 times before it was done: test_add: 3 is not 4",
+        "- evaluate failed before it was done: the lint found 2 errors",
     ]
 
 
