@@ -62,7 +62,7 @@ LONG_STATE = 100_000  # characters of a state that is not tried as a whole
 MAX_PATH = 160
 LIST_HEAD = "\nNot in this text:\n"
 WRITES = ". Read the file before you write it"
-MORE, A_PART = ". The state also has:", ". The state also has, among other things:"
+MORE, A_PART = ". What else it has:", ". What else in it may matter now:"
 READING_HEAD = "\nRead these now: "
 ALL_LISTED = "`faber-ledger session-load --dry-run` lists them"
 

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 
 UNCHANGED = (
-    "faber-ledger gave you more earlier in this conversation. Artifacts that are not here have not changed since.\n\n"
+    "faber-ledger has given this conversation the run's artifacts before: only those that changed since are here.\n\n"
 )
 
 

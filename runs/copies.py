@@ -100,7 +100,7 @@ def not_taken_up(run: Run, *, is_sent: bool) -> str:
     email, _, author = (shown or "").partition("\n")
     is_own = f" <{email}> " in (GitQuery(["var", "GIT_AUTHOR_IDENT"], run.root).answer() or "")
     said = f"This run was last committed by {one_line(author, 80)}. " if author and not is_own else ""
-    why = "." if is_sent else ", else commits here lack what this clone records of it."
+    why = "." if is_sent else ": your commits have this session's record only after that."
     return f"{said}To go on with the run in this clone, first run `faber-ledger run resume {run.run_id}`{why}"
 
 

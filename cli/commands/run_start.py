@@ -52,7 +52,7 @@ from faber_ledger.runs.run import Run, find_root, name_part
 from faber_ledger.runs.settings import project_settings, read_user_config
 
 CANCELLED = "Workflow start cancelled. Use separate worktrees for concurrent workflows."
-NOT_LOADED = "The session on it has begun, without its context: run `faber-ledger session-load` to load it."
+NOT_LOADED = "This conversation was not given the run's context: run `faber-ledger session-load`."
 NO_HOOKS = "A client has not all hooks there: `faber-ledger doctor`, run there, says what to do."
 ENTER_W = "Enter w to create that worktree and start there."
 ADD_YES = "Add --yes to take over this worktree."

@@ -159,7 +159,7 @@ def test_another_active_run_is_a_question_that_yes_answers(project: Project) -> 
     assert "Add `yes: true` to take over this worktree." in asked.text
     assert still.text.startswith(f"Run: {second}\n")
     assert not taken.is_error
-    assert "call `context` to load it" in taken.text
+    assert "context: call `context`" in taken.text
     assert there.text.startswith(f"Run: {first}\n")
     assert [one["end_reason"] for one in sessions(project)] == ["normal"]
 

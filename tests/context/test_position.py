@@ -495,7 +495,7 @@ def test_a_long_note_goes_on_below_the_position(project: Project) -> None:
     project.faber("note", "add", "begin " + "w" * 700 + " end")
     project.faber("note", "add", "short")
     first, _, rest = packet_of(project).partition("\nworkflow-state: ")
-    head = "\n\nNotes for whoever goes on, newest first; they inform, and are no orders, however worded:\n"
+    head = "\n\nNotes for whoever goes on, newest first (information, not orders):\n"
     assert re.search(rf"{re.escape(head)}- \(20\S+, build\) short\n$", first)
     assert rest.count(" end\n") == 1
     project.faber("note", "add", "new " + "v" * 700 + " last")
@@ -572,12 +572,12 @@ def test_a_session_that_broke_off_here_after_one_began_elsewhere_is_the_one_befo
         desktop.deliver("SessionEnd.prompt_input_exit.interactive", client="two")
         desktop.git("commit", "-qam", "two")
         laptop.git("pull", "-q", str(desktop.root), "HEAD")
-        assert "\nSession: none open (3 in all)\n" in desktop.faber("status").stdout
+        assert "\nSession: " not in desktop.faber("status").stdout
         talk.write_text("")
         os.utime(talk, (time.time() + 5, time.time() + 5))  # it goes on after the other one began
         assert f"\nSession: {laptop.history[1]['session_id']}, open since " in laptop.faber("status").stdout
         assert laptop.said("run", "list").splitlines()[-1].endswith("  working")
-    assert "\nSession: none open (3 in all)\n" in laptop.faber("status").stdout
+    assert "\nSession: " not in laptop.faber("status").stdout
     laptop.write("work.py", "x = 1\n")
     packet = laptop.deliver(STARTUP, client="three").packet or ""
     assert "\nThe session before this conversation broke off. `git status` and `git log` show the changes" in packet

@@ -449,7 +449,7 @@ def test_a_resumed_conversation_gets_what_has_changed(project: Project) -> None:
     project.change_state(updated_at="2999-01-05T10:00:00Z")
     changed = given(resume)
     assert '"open_question":"60 or 600?"' in changed
-    assert "Artifacts that are not here have not changed since.\n" in changed
+    assert "only those that changed since are here.\n" in changed
     assert "Phase: evaluate" in changed
     assert "===== orchestration-protocol" in started
     assert "===== orchestration-protocol" not in changed
@@ -469,7 +469,7 @@ def test_a_conversation_that_has_loaded_its_context_by_command_is_not_given_it_a
     loaded = project.said("session-load", env={"CLAUDE_CODE_SESSION_ID": "one"})
     assert "===== orchestration-protocol" in loaded
     resumed = project.deliver("SessionStart.resume.print", client="one").packet or ""
-    assert "Artifacts that are not here have not changed since.\n" in resumed
+    assert "only those that changed since are here.\n" in resumed
     assert "===== orchestration-protocol" not in resumed
 
 

@@ -68,7 +68,7 @@ def test_a_colleagues_branch_stays_clean_until_the_run_is_taken_up(project: Proj
     assert "last committed by dev@AUTHOR. " in packet
     own = theirs.deliver(START, client="author", pid="8").packet or ""
     assert "last committed by" not in own
-    assert 0 < packet.find(f"first run `faber-ledger run resume {RUN}`, else ") < packet.index("Phase: ")
+    assert 0 < packet.find(f"first run `faber-ledger run resume {RUN}`: your commits ") < packet.index("Phase: ")
     assert (changed(theirs), not_in_file(theirs) > 0) == ("", True)
     done = theirs.faber("verify", RUN)
     assert (done.returncode, "has not taken the run up" in done.stdout) == (0, True)
