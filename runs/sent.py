@@ -129,7 +129,7 @@ def describe_unsent(run: Run, log: Log, *, is_start: bool, is_open: bool = False
     """Return what of a run, whose ledger travels in git refs, was not sent; None if nothing is due.
 
     A start says nothing of what was recorded since the last session's end, which is sent after the next one, nor of an
-    end that a background process may be sending. The former is said where a session of this clone `is_open`.
+    end that a background process may be sending. Nothing is due while a session of this clone `is_open`: its end sends.
     """
     consent = consent_of(run.root)
     if consent is None:
@@ -141,7 +141,7 @@ def describe_unsent(run: Run, log: Log, *, is_start: bool, is_open: bool = False
         what = f"deleted at {consent.remote}{again}: only `faber-ledger sync {run.run_id}` sends it from here"
         return None if is_start else what
     count = log.count_events() - (sent.events if is_there else 0)
-    if count <= 0:
+    if count <= 0 or (is_open and consent.is_automatic and not sent.problem):
         return None
     events, them = (f"{count} events", "them") if count != 1 else ("1 event", "it")
     if not is_start and all([one["event"]["type"] in LOOKS for one in log.newest(count)]):
@@ -155,8 +155,6 @@ def describe_unsent(run: Run, log: Log, *, is_start: bool, is_open: bool = False
         between = [event_id(at, bytes(10)) for at in (sent.noted_at, until)]
         if not sent.problem and log.connection.execute(ended, between).fetchone() is None:
             return None
-    if is_open and consent.is_automatic and not sent.problem:
-        return f"{events} not sent yet: the session's end sends {them}"
     why, hint = (f" ({sent.problem})", sent.hint) if sent.problem else ("", "")
     then = f"{'once that is mended, ' if why else ''}`faber-ledger sync` sends {them}"
     return f"{events} not sent to {consent.remote}{why}: {hint or then}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from faber_ledger.cli.doctor.hooks import MERGES, read_hook_log
-from faber_ledger.cli.reports.run_list import count_at_work, position_lines, stop_lines
+from faber_ledger.cli.reports.run_list import count_at_work, later_states, position_lines, stop_lines
 from faber_ledger.cli.reports.usage import usage_data
 from faber_ledger.cli.sync.agreement import hint_at_remote
 from faber_ledger.cli.sync.refs import METADATA, STATE
@@ -51,7 +51,7 @@ from faber_ledger.runs.clone import OUT_OF_THE_WAY, find_obstacle, known_writer
 from faber_ledger.runs.conflicts import paths_in_conflict
 from faber_ledger.runs.copies import is_as_in_head
 from faber_ledger.runs.git import branch_of
-from faber_ledger.runs.in_git import GitSurvey
+from faber_ledger.runs.in_git import GitSurvey, command_to_pull
 from faber_ledger.runs.kept import run_ids_here
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.of_work import describe_other_runs
@@ -100,8 +100,9 @@ def status(run: str | None, as_json: bool) -> None:
     is_stopped = _warn_of_conflict(root)
     finished = state_write.finished_copy(meant, state)
     found, is_set_up = _read_ledger(meant, state), not lacks_driver(root)
-    if finished is not None:  # what is here is of the time before, and stays so
-        state, found = finished, found._replace(missing=0, agrees=True)
+    later = finished or (later_states(root, {meant.run_id: state}).get(meant.run_id) if meant.is_kept else None)
+    if later is not None:  # what is here is of the time before
+        state, found = later, found._replace(missing=0, agrees=True)
     data = _data(meant, state, found) | {"in_git": None, "is_set_up": is_set_up}
     elsewhere = "" if meant.is_kept else describe_other_branch(meant, state, found.branch)  # else another line says it
     is_unnamed = run is None and state.get("status") in FINISHED
@@ -268,8 +269,8 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found, elsewhere: str,
     yield from at_work or describe_other_runs(run, state)
     if elsewhere:
         yield f"Branch: {found.branch}{elsewhere}"
-    if found.current is not None or (session_history(blocks) and not (is_over or found.unknown)):
-        yield f"Session: {_session_text(run, state, found)}"
+    if found.current is not None:
+        yield f"Session: {_session_text(run, found.current, found)}"
     if log is None:
         by_ref = f"not here; `faber-ledger {command_to_fetch(run.root)}` fetches it, if it was sent"
         yield f"Ledger: {by_ref if carries_refs(run.root) else 'none yet; the first event creates it'}"
@@ -298,9 +299,10 @@ def _sent(run: Run, state: dict[str, Any], found: Found) -> tuple[dict[str, Any]
         due, when = newer or "", ""
     elif may_lack(run, state) and not found.unknown:
         due, when = f"{sent.remote} may have more, since the run's branch went on there: `faber-ledger sync`", ""
-    line = "; ".join(filter(None, [when, due])) if due else f"nothing is left to be sent to {sent.remote}"
-    line = "" if found.unknown and not due else line
-    return {"remote": remote, "at": at, "unsent": found.unsent}, [f"Git ref: {line}"] if line else []
+    elif not due and (merged := GitSurvey(run.root).find_finished(run)) is not None:
+        due, when = f"{merged.name} has the run completed: `{command_to_pull(run.root, is_merged=True)}`", ""
+    lines = [f"Git ref: {'; '.join(filter(None, [when, due]))}"] if due else []
+    return {"remote": remote, "at": at, "unsent": found.unsent}, lines
 
 
 def _synced(root: str) -> tuple[dict[str, Any], str]:
@@ -346,12 +348,10 @@ def _hook_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str]:
     yield from [f"Noted for the next start: {message}" for message, _ in list_notices(run)]
 
 
-def _session_text(run: Run, state: dict[str, Any], found: Found) -> str:
+def _session_text(run: Run, current: str, found: Found) -> str:
     """Return which session is open; an end is proposed only in the clone that it runs in (DECISIONS 48)."""
-    blocks, current = found.blocks, found.current
+    blocks = found.blocks
     count = len(session_history(blocks))
-    if current is None:
-        return f"none open ({count} in all)"
     count += entry_of(blocks, current) is None  # SPEC-00027's example has its open session in the total alone
     entry = entry_of(blocks, current) or {}
     since = entry.get("started_at") or "an unknown time"

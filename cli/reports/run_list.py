@@ -43,7 +43,6 @@ from faber_ledger.runs.progress import (
     branch_name,
     current_phase,
     current_step,
-    phase_statuses,
     phases_completed,
     place_of,
     resume_point,
@@ -72,7 +71,7 @@ def list_runs(root: str, filters: Filters, read: Callable[[Run], RunFacts]) -> l
     tree lacks.
     """
     active, rows, runs = active_run(root).run_id, [], [(run, read(run)) for run in runs_here(root)]
-    later = _later_states(root, {run.run_id: known.state for run, known in runs if run.is_kept})
+    later = later_states(root, {run.run_id: known.state for run, known in runs if run.is_kept})
     for run, facts in runs:
         known = facts
         if (state := later.get(run.run_id)) is not None:
@@ -89,7 +88,7 @@ def list_runs(root: str, filters: Filters, read: Callable[[Run], RunFacts]) -> l
     return [row for _, _, row in sorted(rows, key=itemgetter(0, 1), reverse=True)]
 
 
-def _later_states(root: str, states: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def later_states(root: str, states: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return the later states that runs at work have on their own branches, or the remotes' default, as last fetched.
 
     Git is asked once for all; nothing is known where it does not answer.
@@ -121,7 +120,7 @@ def count_at_work(root: str, *, besides: str) -> int:
     """Return how many other runs of this clone are at work."""
     found = [one for one in with_states(runs_here(root)) if one[0].run_id != besides]
     states = {run.run_id: finished_copy(run, state) or state for run, state in found}
-    later = _later_states(root, {run.run_id: state for run, state in found if run.is_kept})
+    later = later_states(root, {run.run_id: state for run, state in found if run.is_kept})
     return len([state for state in (states | later).values() if state.get("status") not in FINISHED])
 
 
@@ -326,8 +325,7 @@ def position_lines(run: Run, state: dict[str, Any]) -> Iterator[str]:
     facts = {**state_facts(state), "resume point": resume}
     if facts["workflow"] == DEFAULT_WORKFLOW:
         del facts["workflow"]
-    if state.get("status") == "completed" and {*phase_statuses(state).values()} <= {"completed"}:
-        del facts["phases completed"]
+    del facts["phases completed"]  # those before the phase
     phase = current_phase(state)
     if point and is_same and point["mode"] == "continue" and phase in phases_completed(state):
         following = _phase_after(run, state, phase)

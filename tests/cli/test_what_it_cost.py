@@ -55,7 +55,7 @@ def test_tokens_are_shown_by_session_phase_and_run(project: Project) -> None:
     assert f"tokens: {line}\n" in project.said("replay")
     assert "10.1M" in project.said("replay").splitlines()[1]
     heads, row = project.said("run", "list").splitlines()
-    assert (heads.split()[-1], row.split()[-1]) == ("tokens", ">10.1M")
+    assert (heads.split()[-1], row.split()[-1]) == ("tokens", "≥10.1M")
     assert f"tokens: {sums}: {in_phases}" in project.said("timeline", "-o", "-")
     usage = project.data("status")["usage"]
     assert usage["phases"]["frame"]["tokens"] == 100_500

@@ -71,7 +71,7 @@ def test_status_counts_the_open_session_that_the_history_lacks(tmp_path: Path) -
         project.faber("status").stdout
     )
     project.faber("session-save")
-    assert "Session: none open (2 in all)" in project.faber("status").stdout
+    assert "Session: " not in project.faber("status").stdout
 
 
 @pytest.mark.parametrize("way", ENDINGS)

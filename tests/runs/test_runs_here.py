@@ -105,6 +105,7 @@ def test_a_run_that_went_on_elsewhere_costs_more_than_is_known_here(project: Pro
     assert (row["phase"], row["machine"], row["usage"]["tokens"]) == ("release", "tower", 70_000)
     tokens = {line.split()[-1] for line in project.said("run", "list").splitlines()}
     assert tokens & {"70k", "≥70k"} == {"≥70k"}
+    assert "\nPhase: release\n" in project.said("status", RUN)
 
 
 def test_verify_all_verifies_the_logs_below_the_git_directory(project: Project) -> None:
