@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from faber_ledger.cli.reports.run_list import check_is_new, find_here, is_lacking, stop_lines
+from faber_ledger.cli.reports.run_list import check_is_new, find_here, is_lacking, phase_lines, stop_lines
 from faber_ledger.cli.sync.agreement import describe_sending, find_work_at_remote, newest_of_work
 from faber_ledger.cli.sync.arrival import bring_run_from_refs
 from faber_ledger.cli.ui.git_words import hint_to_ask, ways_to_unfinished
@@ -30,7 +30,7 @@ from faber_ledger.cli.worktrees.other_run import Successor, other_active_run, ta
 from faber_ledger.cli.worktrees.survey import update_registry
 from faber_ledger.context.branch import branch_of_run, describe_other_branch, has_branch, has_files
 from faber_ledger.context.workflow import load_workflow
-from faber_ledger.files.text import one_line, quote_word
+from faber_ledger.files.text import quote_word
 from faber_ledger.hooks.client_plugins import list_unanswered
 from faber_ledger.ledger import clock
 from faber_ledger.ledger.clock import now
@@ -45,7 +45,7 @@ from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.git import branch_of, default_branch
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.of_work import describe_other_runs
-from faber_ledger.runs.progress import DEFAULT_TARGET, DEFAULT_WORKFLOW, branch_name, place_of, resume_point
+from faber_ledger.runs.progress import DEFAULT_TARGET, DEFAULT_WORKFLOW, branch_name, resume_point
 from faber_ledger.runs.projecting import find_restorable, restore_gone, restore_ignored
 from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import Run, find_root, name_part
@@ -314,9 +314,8 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
         lines += [] if was_here else ["  It was not in this clone: it was fetched."]
     else:
         update_registry(root, at=at, warn=say)
-        how = "" if point["mode"] == "continue" else f" ({point['mode']})"
-        lines = [f"✓ Workflow resumed: {resumed.run_id}", f"  Resume point: {one_line(place_of(point))}{how}"]
-        lines += [f"  {line}" for line in stop_lines(resumed, state)]
+        lines = [f"✓ Workflow resumed: {resumed.run_id}"]
+        lines += [f"  {line}" for line in [*phase_lines(resumed, state), *stop_lines(resumed, state)]]
     lines += [f"  {line}" for line in _lines_about_branch(resumed, state)]
     lines += [NOT_LOADED] if is_new else []
     data = {"run_id": resumed.run_id, "status": status, "resume_point": point, "warnings": warnings}

@@ -314,23 +314,35 @@ def state_facts(state: dict[str, Any]) -> dict[str, str | None]:
 
 
 def position_lines(run: Run, state: dict[str, Any]) -> Iterator[str]:
-    """Yield what a state says of the run, a fact on each line; nothing of the shipped default workflow.
+    """Yield what a state says of the run, a fact on each line; nothing of the shipped default workflow."""
+    facts = state_facts(state)
+    if facts["workflow"] == DEFAULT_WORKFLOW:
+        del facts["workflow"]
+    del facts["phases completed"]  # those before the phase
+    yield from _lines_of(facts | _phase_facts(run, state))
 
-    Of a phase that is completed there is the next one instead of the step.
-    """
+
+def phase_lines(run: Run, state: dict[str, Any]) -> Iterator[str]:
+    """Yield in which phase and step a run is, a fact on each line."""
+    yield from _lines_of(_phase_facts(run, state))
+
+
+def _lines_of(facts: dict[str, str | None]) -> Iterator[str]:
+    yield from (one_line(f"{name.capitalize()}: {value}", MAX_LINE) for name, value in facts.items() if value)
+
+
+def _phase_facts(run: Run, state: dict[str, Any]) -> dict[str, str | None]:
+    """Return phase and step, and the resume point if it is another; of a completed phase the next one, and no step."""
     point = resume_point(state)
     is_same = point and (point["phase"], point["step"]) == (current_phase(state), current_step(state))
     is_said = point is None or (is_same and point["mode"] != "start") or not place_of(point)
     resume = f"{place_of(point)} ({point['mode']})" if point and not is_said else None
-    facts = {**state_facts(state), "resume point": resume}
-    if facts["workflow"] == DEFAULT_WORKFLOW:
-        del facts["workflow"]
-    del facts["phases completed"]  # those before the phase
     phase = current_phase(state)
     if point and is_same and point["mode"] == "continue" and phase in phases_completed(state):
         following = _phase_after(run, state, phase)
-        facts |= {"phase": f"{phase} is done{f', {following} is next' if following else ''}", "step": None}
-    yield from (one_line(f"{name.capitalize()}: {value}", MAX_LINE) for name, value in facts.items() if value)
+        return {"phase": f"{phase} is done{f', {following} is next' if following else ''}", "step": None}
+    facts = state_facts(state)
+    return {"phase": facts["phase"], "step": facts["step"], "resume point": resume}
 
 
 def stop_lines(run: Run, state: dict[str, Any], notes: Sequence[Note] = ()) -> Iterator[str]:

@@ -103,7 +103,7 @@ def test_the_active_run_is_resumed_without_a_warning(project: Project) -> None:
     assert done.returncode == 0
     assert "WARNING" not in done.stdout + done.stderr
     assert f"✓ Workflow resumed: {run_id}" in done.stdout
-    assert "  Resume point: frame\n" in done.stdout
+    assert done.stdout.endswith("\n  Phase: frame\n")
 
 
 def test_resuming_a_run_that_waits_says_for_what(project: Project) -> None:
