@@ -15,7 +15,7 @@ COMMIT = re.compile(r"[0-9a-f]{7,64}")
 SHORT = 7  # digits of a commit's id, at least: sessions record as many as the repository needs
 MAX_LISTED = 50
 SETTINGS = ["--no-pager", "--literal-pathspecs", "-c", "core.quotePath=false", "-c", "log.follow=false"]
-LOG = ["log", "-50", "--no-walk", "--format=%x00%h %s", "--name-only", "--relative", "--full-diff"]
+LOG = ["log", "-50", "--no-walk", "--no-merges", "--format=%x00%h %s", "--name-only", "--relative", "--full-diff"]
 PLAIN = ["--no-color", "--no-show-signature", "--no-ext-diff", "--no-textconv"]
 LIST = ["rev-list", "-200", "--no-merges", "--topo-order"]
 
