@@ -272,7 +272,7 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found, elsewhere: str,
     if found.current is not None:
         yield f"Session: {_session_text(run, found.current, found)}"
     if log is None:
-        by_ref = f"not here; `faber-ledger {command_to_fetch(run.root)}` fetches it, if it was sent"
+        by_ref = f"not here; `faber-ledger {command_to_fetch(run.root)}` on this branch fetches it, if it was sent"
         yield f"Ledger: {by_ref if carries_refs(run.root) else 'none yet; the first event creates it'}"
         return
     last = f", the last at {log.last_at}" if log.events else ""

@@ -134,4 +134,4 @@ def week_lines(usage: Usage) -> Iterator[str]:
         cost = cost_of(one)
         money = "" if cost is None else f", {cost:,.2f} by your prices"
         used = f"{_words_of(one.used)}, {duration(one.used.active_seconds)} at work"
-        yield f"of that this clone, week of {monday}: {used}{money}"
+        yield f"this clone's part in the week of {monday}: {used}{money}"

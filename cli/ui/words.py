@@ -15,7 +15,7 @@ from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.projections.difference import MISSING, field_text, identity
 from faber_ledger.projections.history import ABANDONED, SessionSummary, agent_shown
 from faber_ledger.runs.clone import read_used_runs
-from faber_ledger.runs.progress import FINISHED
+from faber_ledger.runs.progress import FINISHED, PHASES
 from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.seen import TreeNote
@@ -167,8 +167,14 @@ def _cells(session: SessionSummary, ends: Counter[str], tokens: Mapping[str, int
         ran_words(session),
         str(session["end_reason"] or "unknown") if session["ended_at"] else "-",
         tokens_shown(tokens[session["session_id"]]) if session["session_id"] in tokens else "-",
-        ", ".join([*[f"{phase} ✓" for phase in session["newly_completed"]], *session["worked_in"]]) or "-",
+        _phases_of(session) or "-",
     )
+
+
+def _phases_of(session: SessionSummary) -> str:
+    completed = session["newly_completed"]
+    phases = sorted([*completed, *session["worked_in"]], key=lambda phase: [*PHASES, phase].index(phase))
+    return ", ".join([f"{phase} ✓" if phase in completed else phase for phase in phases])
 
 
 def _end_of(session_id: str) -> str:

@@ -76,11 +76,14 @@ def test_status_says_how_a_ledger_comes_that_is_not_here(laptop: Project) -> Non
     laptop.git("push", "--quiet", "origin", "feat/258")
     desk = laptop.clone(laptop.root.parent / "desk", "desk")
     said = desk.said("status")
-    assert "\nLedger: not here; `faber-ledger init --carry refs --fetch` fetches it, if it was sent\n" in said
+    assert (
+        "\nLedger: not here; `faber-ledger init --carry refs --fetch` on this branch fetches it, if it was sent\n"
+        in said
+    )
     assert "Git ref:" not in said
     desk.git("remote", "set-url", "origin", str(laptop.root.parent / "remote.git"))
     carry_refs(desk)
-    assert "\nLedger: not here; `faber-ledger sync` fetches it, if it was sent\n" in desk.said("status")
+    assert "\nLedger: not here; `faber-ledger sync` on this branch fetches it, if it was sent\n" in desk.said("status")
 
 
 def test_what_is_run_after_a_remote_was_renamed_works(laptop: Project) -> None:
