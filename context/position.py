@@ -344,8 +344,7 @@ def _lines_about_step(
     name = "" if (following["phase"], following["name"]) == at else f"{_name_step(following, at[0])}: "
     is_over = point["mode"] == "retry" or progress.phase_statuses(state).get(at[0] or "") == "completed"
     if following["phase"] != at[0] and not is_over:
-        left = "" if all([_is_reload(one) for one in steps if one["phase"] == at[0]]) else " left"
-        name = f"complete phase {one_line(at[0], MAX_PLACE)} (the workflow has no step{left} for it); then {name}"
+        name = f"complete phase {one_line(at[0], MAX_PLACE)}; then {name}"
     does = _fill(following["does"], state)
     where = _words_about_specification(state, following) + _place_of_workflow(following["path"])
     if not does:  # of a phase without steps

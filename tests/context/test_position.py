@@ -142,8 +142,7 @@ def test_the_short_facts_of_the_position_are_not_in_the_state_again(project: Pro
                 "current_step": "generate-spec",
                 "phases": {"architect": {"steps": ALL_DONE}},
             },
-            "Step: generate-spec\nWhat to do: complete phase architect (the workflow has no step left for it); then"
-            f" {IMPLEMENT}",
+            f"Step: generate-spec\nWhat to do: complete phase architect; then {IMPLEMENT}",
         ),
         (
             {"current_step": "implement", "phases": {"build": {"steps": [{"id": "implement", "status": "completed"}]}}},
