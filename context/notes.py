@@ -193,10 +193,10 @@ def list_notes(notes: list[Remembered], room: int) -> str:
 def quote_summary(summary: Remembered, room: int) -> str:
     """Return a conversation's summary, quoted; its middle is cut if it is too long."""
     at = summary.get("at", "")
-    ask = "" if "where" in summary else "`git status`, "
+    after = "what came after it, once it is pulled:" if "where" in summary else "what came after it: `git status`,"
     origin = origin_of(summary).strip()
     made = f"Made at {at} {origin}".rstrip() if at else origin
-    known = f"{made}; what came after it: {ask}`git log --since={at}`" if at else made
+    known = f"{made}; {after} `git log --since={at}`" if at else made
     head = f"{SUMMARY_HEAD}{known}\n\n" if known else SUMMARY_HEAD
     quoted = quote_lines(defuse_tags(summary["text"].strip().replace("\t", " ")))
     text = cut_middle(quoted, room - units(head) - 1, f"\n{mark_of_cut(summary).strip()}\n> ")

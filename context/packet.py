@@ -157,7 +157,8 @@ NO_END_HERE = (
     "The session before this conversation, {} in another clone, may still be at work: its end is not known here. So"
     f" {ASK}."
 )
-LEFT_HERE = " `git status` and `git log{}` show the changes that it left."
+LEFT_HERE = " `git status` and `git log` show the changes that it left."
+LEFT_ON = " `git log {}` shows its commits. What is uncommitted here may be other work: ask before you take it along."
 
 
 def read_remembered(
@@ -203,12 +204,12 @@ def describe_break(
         return NO_END_HERE.format(place_of_session(start))
     seen = client_here(root, start)
     is_over = seen is not None and is_alive(seen.pid) is False
-    log_of = ""
+    left = LEFT_HERE
     if branch and branch != branch_of(root) and is_safe(branch):
         from faber_ledger.context.branch import has_branch  # most starts are on the run's branch
 
-        log_of = f" {branch}" if has_branch(root, branch) else ""
-    return f"{BROKE_OFF}{'' if is_over else MAY_BE_AT_WORK}.{LEFT_HERE.format(log_of)}"
+        left = LEFT_ON.format(branch) if has_branch(root, branch) else left
+    return f"{BROKE_OFF}{'' if is_over else MAY_BE_AT_WORK}.{left}"
 
 
 def has_end(log: Log, start: Recorded) -> bool:

@@ -304,7 +304,9 @@ def test_a_wrong_branch_is_said_before_what_to_do(project: Project) -> None:
     said = position_in(project, current_step="implement", artifacts={"branch": "feature/258"})
     assert 0 < said.find("Branch: feature/258, but `main` is checked out here") < said.index("What to do: ")
     project.deliver(STARTUP, client="who breaks off", pid=None)
+    project.git("branch", "feature/258")
     packet = packet_of(project)
+    assert " `git log feature/258` shows its commits. What is uncommitted here may be other work: ask " in packet
     assert 0 < packet.find("\nThe session before this conversation broke off") < packet.find("\nBranch: feature/258")
 
 
