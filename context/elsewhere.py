@@ -70,10 +70,13 @@ def _is_newest(root: str, ended: Recorded) -> bool:
 
     An end of an older program names none, and an amended one is not here: then times decide.
     """
+    from faber_ledger.context.branch import has_branch  # where a session elsewhere left something
+
     event = dict(ended["event"])
     branch, commit = event.get("branch"), str(event.get("commit") or "-")
     is_named = isinstance(branch, str) and "\0" not in branch
-    refs = [f"refs/heads/{branch}", f"--glob=refs/remotes/*/{branch}"] if is_named else ["HEAD"]
+    is_there = is_named and has_branch(root, str(branch))
+    refs = [f"refs/heads/{branch}", f"--glob=refs/remotes/*/{branch}"] if is_there else ["HEAD"]  # merged, perhaps
     since = f"--since=@{max(int(seconds_of(ended['at']) or 0), 0)}"
     is_here = not commit.strip("0123456789abcdef") and _ask(root, ["cat-file", "-e", f"{commit}^{{commit}}"]) == ""
     paths = (":(top)", ":(exclude).fractary")  # a commit of the ledger alone brings none of the work
@@ -116,7 +119,7 @@ def describe_newer_ref(run: Run, state: dict[str, Any]) -> tuple[str | None, boo
     sent = Sent(run)
     is_newer = (seconds_of(sent.updated_at) or 0.0) > (seconds_of(state.get("updated_at")) or 0.0)
     if is_newer and not run.is_kept and is_tracked(run.state_path) is not False:
-        how = f"run `{command_to_pull(run.root, is_merged=sent.is_completed)}`"
+        how = f"run `{command_to_pull(run, is_completed=sent.is_completed)}`"
         if sent.is_completed:
             return f"This run was completed elsewhere, after the commit that is here: {how}.", True
         return f"This run went on elsewhere after the commit that is here: before you go on, {how}.", True

@@ -92,13 +92,16 @@ def outline(
         return shown, outlined.missing(pieces, sorted([(one["start"], one["end"]) for one in asked]))
     if not is_known:
         return shown, outlined.missing(pieces, [(0, total)])
-    return shown, outlined.missing(pieces, [*sorted(needed), (len(lines), total)])
+    limits = {one["start"] for word in LIMITS for one in sections_naming(sections, word)}  # only to be known
+    to_read = sorted([span for span in needed if span[0] not in limits])
+    return shown, outlined.missing(pieces, [*to_read, (len(lines), total)])
 
 
 def lines_about_failures(text: str, phase: str) -> list[Span]:
     """Return the lines in which a protocol says what to do when a step fails, and those about a phase."""
-    sections = sections_of(text.rstrip().split("\n"))
-    named = [*_with_words(sections, FAILURES), *sections_naming(sections, phase)]
+    lines = text.rstrip().split("\n")
+    sections = sections_of(lines)
+    named = [*_about_failures(lines, sections), *sections_naming(sections, phase)]
     return _join(sorted({(section["start"], section["end"]) for section in named}))
 
 
@@ -118,7 +121,7 @@ def _list_needed(
         is_known = bool(found)
         rules = _with_words(sections, FAILURES)
         if kind == "protocol":
-            rules += [*_before_phases(sections, phase), *_with_words(sections, RULES)]
+            rules = [*_about_failures(lines, sections), *_before_phases(sections, phase), *_with_words(sections, RULES)]
         elif not found:
             found, is_known = _needed_of_specification(lines, sections, phase)
             is_known |= bool(rules)
@@ -143,6 +146,17 @@ def _with_words(sections: list[Section], wanted: frozenset[str]) -> list[Section
     """Return the sections whose headings have one of the words."""
     titled = [section for section in sections if 1 < section["level"] < BELOW_HEADINGS]
     return [section for section in titled if not wanted.isdisjoint(words_in(section["title"], ""))]
+
+
+def _about_failures(lines: list[str], sections: list[Section]) -> list[Section]:
+    """Return the sections about failures by their headings, else by their own texts, but for those of a phase."""
+    if named := _with_words(sections, FAILURES):
+        return named
+    of_phases = [one for phase in PHASES for one in sections_naming(sections, phase)]
+    taken = {one["start"] for one in [*of_phases, *_below(sections, of_phases)]}
+    others = [one for one in sections if 1 < one["level"] < BELOW_HEADINGS and one["start"] not in taken]
+    texts = ["\n".join(lines[one["start"] + 1 : one["own_end"]]) for one in others]
+    return [one for one, text in zip(others, texts, strict=True) if not FAILURES.isdisjoint(words_in(text, ""))]
 
 
 def _needed_of_specification(

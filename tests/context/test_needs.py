@@ -9,7 +9,7 @@ import pytest
 from support.project import FIXTURES, PROTOCOL, Project
 from support.summaries import compacted
 
-from faber_ledger.context.outline import outline
+from faber_ledger.context.outline import lines_about_failures, outline
 from faber_ledger.files.text import defuse, defuse_tags, units
 
 if TYPE_CHECKING:
@@ -173,6 +173,20 @@ def test_what_is_out_of_scope_does_not_take_the_room() -> None:
         assert said in shown, said
     lines = text.split("\n")
     assert not [line for start, end in to_read for line in lines[start:end] if line.startswith("### No ")]
+    long = f"{text}\n## Out of scope\n\n{FILLER * 60}\nThe last of what is not done.\n"
+    _, to_read = outline(long, 3_000, len(long), kind="specification", phase="evaluate")
+    assert not [line for start, end in to_read for line in long.split("\n")[start:end] if "The last of" in line]
+
+
+@pytest.mark.parametrize("heading", ["Recovery", "Stop conditions"])
+def test_what_a_protocol_says_of_failures_is_found_under_any_heading(heading: str) -> None:
+    phases = "".join(f"## {name} phase\n\n{FILLER * 40}If a test fails, say so.\n\n" for name in ("Build", "Evaluate"))
+    text = f"# Protocol\n\n{phases}## {heading}\n\nWhen a step fails: stop, and ask.\n\n## Style\n\n{FILLER * 40}\n"
+    shown, _ = outline(text, 2_000, len(text), kind="protocol", phase="build")
+    assert "When a step fails: stop, and ask." in shown
+    assert "## Style" not in shown
+    at = text[: text.index("When a step")].count("\n")
+    assert any(start <= at < end for start, end in lines_about_failures(text, "build"))
 
 
 # Whose words

@@ -659,6 +659,21 @@ def test_a_newer_commit_of_the_branch_counts_wherever_it_is_known(tmp_path: Path
     assert ("ask for them" in packet) == is_others
 
 
+def test_uncommitted_work_that_a_merge_has_brought_is_not_asked_for(tmp_path: Path) -> None:
+    """Its branch is gone: the head of the one that is checked out tells."""
+    laptop = committed_by_a_fast_clock(tmp_path / "laptop")
+    laptop.git("switch", "--quiet", "--create", "feat/one")
+    laptop.deliver(STARTUP, client="one")
+    laptop.write("work.py", "x = 1\n")
+    laptop.deliver("SessionEnd.prompt_input_exit.interactive", client="one")
+    laptop.commit()
+    laptop.git("switch", "--quiet", "main")
+    laptop.git("merge", "--quiet", "--no-ff", "--no-edit", "feat/one")
+    laptop.git("branch", "--quiet", "--delete", "feat/one")
+    desktop = laptop.clone(tmp_path / "desktop", "dev-machine-2")
+    assert "ask for them" not in (desktop.deliver(STARTUP, client="two").packet or "")
+
+
 # Whatever a repository holds
 
 WORKFLOWS = [json.loads((FIXTURES / "workflows" / name).read_text()) for name in ("default.json", "core.json")]
