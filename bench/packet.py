@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 POSITION = 2_000  # units: what a client shows of a text that is too long
 MARK = "====="  # of the lines around a document
-LISTS = ("Not in this text:", "Also there: ")
+LISTS = ("Not in this text:", "`faber-ledger session-load --force")
 
 
 class Measured(NamedTuple):

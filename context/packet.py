@@ -10,8 +10,6 @@ beginning of a line of its text, so none can be forged.
 
 from __future__ import annotations
 
-import os
-
 from faber_ledger.context.body import (
     COMMAND_BUDGET,
     MARK,
@@ -28,7 +26,6 @@ from faber_ledger.files.text import clip, defuse, one_line, plain, share_room, s
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.git import branch_of, is_safe
-from faber_ledger.runs.run import CONSOLIDATED, EVENTS, SUMMARIES
 from faber_ledger.runs.seen import client_here, is_alive, machine_of
 
 TYPE_CHECKING = False
@@ -62,8 +59,9 @@ LONG_STATE = 100_000  # characters of a state that is not tried as a whole
 MAX_PATH = 160
 LIST_HEAD = "\nNot in this text:\n"
 WRITES = ". Read the file before you write it"
-MORE, A_PART = ". What else it has:", ". What else in it may matter now:"
+MORE, A_PART = ". What else it has:", ". Part of what else it has:"
 READING_HEAD = "\nRead these now: "
+WHOLE = "\n`faber-ledger session-load --force --budget 100000` prints the artifacts whole.\n"
 ALL_LISTED = "`faber-ledger session-load --dry-run` lists them"
 
 
@@ -77,7 +75,6 @@ def pack(
     notes: list[Remembered] | None = None,
     summary: Remembered | None = None,
     not_loaded: list[str] | None = None,
-    also: list[str] | None = None,
     is_copy: bool = False,
     knows_state: bool = False,
 ) -> tuple[str, dict[str, Given]]:
@@ -85,9 +82,9 @@ def pack(
 
     Errors among the `problems` come first, then the position and what to read now, warnings, the run's `state`, a list
     of the artifacts that are not here (with the lines about those that were `not_loaded`), `notes` (newest first),
-    another conversation's `summary`, each artifact in the order of `parts`, what is `also` there, and a line that
-    ends the packet. The text has no control character, whatever the repository contains. The state may be the clone's
-    own copy, which nobody writes; a reader that `knows_state` is not given what the position does not say of it.
+    another conversation's `summary`, each artifact in the order of `parts`, and a line that ends the packet. The text
+    has no control character, whatever the repository contains. The state may be the clone's own copy, which nobody
+    writes; a reader that `knows_state` is not given what the position does not say of it.
     """
     room = budget - units(END)
     for_problems = int(budget * PROBLEMS_SHARE)
@@ -102,7 +99,6 @@ def pack(
     after = artifacts.limit(texts[3], MAX_NOTES) + artifacts.limit(summarized, MAX_SUMMARY)
     artifacts.choose(room - sum(map(units, texts[:3])), room, after)
     for_position = min(units(position["text"]), room - units(errors))
-    more = _also_text(also or [], budget // 8)
     sections: dict[str, Section] = {
         "errors": (0, units(errors), units(errors), lambda limit: clip(errors, limit)),
         "position": (0, for_position, for_position, lambda limit: clip(position["text"], limit, "… (more was cut)\n")),
@@ -113,7 +109,7 @@ def pack(
         "notes": (2, 0, artifacts.limit(texts[3], MAX_NOTES), lambda limit: _notes_text(notes, limit)),
         "summary": (2, 0, artifacts.limit(summarized, MAX_SUMMARY), lambda limit: _summary_text(summary, limit)),
         **artifacts.body_sections(),
-        "also": (3, 0, units(more), lambda limit: _also_text(also or [], limit)),
+        "whole": (3, 0, units(WHOLE), artifacts.name_command),
     }
     text = _fill(sections, artifacts, room)
     return plain(clip(text, room) + END if room > 0 else clip(END, budget)), artifacts.given
@@ -124,7 +120,7 @@ def _fill(sections: dict[str, Section], artifacts: Artifacts, room: int) -> str:
     limits = _share(sections if artifacts.is_reserving else {**sections, "reading": NOTHING}, room)
     if not artifacts.is_reserving and artifacts.are_lacking(limits):
         limits = _share(sections, room)
-    late = ("list", "reading")  # they name what has no room
+    late = ("list", "reading", "whole")  # they name what has no room
     drawn = {name: section[3](limits[name]) for name, section in sections.items() if name not in late}
     drawn |= {name: sections[name][3](limits[name]) for name in late}
     return "".join([drawn[name] for name in sections])
@@ -132,21 +128,6 @@ def _fill(sections: dict[str, Section], artifacts: Artifacts, room: int) -> str:
 
 def _share(sections: dict[str, Section], room: int) -> dict[str, int]:
     return dict(zip(sections, share_room([section[:3] for section in sections.values()], room), strict=True))
-
-
-def list_more(run: Run, parts: list[Part], budget: int) -> list[str]:
-    """Return what else there is of a run, each with the command or folder that has it.
-
-    `parts` are what the packet has, in at most `budget` units.
-    """
-    more = []
-    if sum([len(part["content"]) for part in parts]) > min(budget, MAX_WHOLE):
-        more.append("`faber-ledger session-load --force --budget 100000` (artifacts whole)")
-    for what, name in (("FABER's events", EVENTS), ("FABER's events", CONSOLIDATED), ("session summaries", SUMMARIES)):
-        path = os.path.join(run.own_directory, name)
-        if os.path.exists(path):
-            more.append(f"{one_line(run.shown(path), MAX_PATH)} ({what})")
-    return more
 
 
 BROKE_OFF = "The session before this conversation broke off"
@@ -221,15 +202,6 @@ def place_of_session(start: Recorded) -> str:
     """Return on which machine a session began."""
     machine = machine_of(start)
     return f"on {one_line(machine, MAX_MACHINE)}" if machine else "on another machine"
-
-
-def _also_text(also: list[str], room: int) -> str:
-    """Return a line with as much as fits of what else there is."""
-    for count in range(len(also), 0, -1):
-        text = f"\nAlso there: {'; '.join(also[:count])}.\n"
-        if units(text) <= room:
-            return text
-    return ""
 
 
 def _problems_text(problems: list[str], room: int) -> str:
@@ -348,8 +320,9 @@ class Artifacts:
 
     def body_sections(self) -> dict[str, Section]:
         """Return the sections of the artifacts that have room."""
+        order = sorted(range(len(self._bodies)), key=lambda at: self._bodies[at].rank)  # one is whole before the next
         return {
-            f"artifact {at}": (body.rank + 3, body.least, body.most, self._draw(body))
+            f"artifact {at}": (3 + order.index(at), body.least, body.most, self._draw(body))
             for at, body in enumerate(self._bodies)
         }
 
@@ -390,7 +363,7 @@ class Artifacts:
         state = {} if self._knows_state else self._state
         text, how = compact_state(state, room - longest, said, is_long=is_long)
         if text == "{}\n":  # the position has all of it
-            return f"{head}{self._writes}\n", how == 0, longest
+            return f"{head}{self._writes}\n", how == 0 and not self._knows_state, longest
         if not text:
             return "", False, 0
         return f"{heads[how]}{text}", how == 0, longest + units(text)
@@ -422,6 +395,12 @@ class Artifacts:
             if units(text) <= room:
                 return text
         return ""
+
+    def name_command(self, room: int) -> str:
+        """Return the command that prints artifacts whole, if one is not."""
+        shown = [part for part in self._parts if not (part.get("deferred") or part.get("is_state"))]
+        is_whole = all([self.given.get(name) == "inline" for name in _ids(shown)])
+        return "" if is_whole or units(WHOLE) > room else WHOLE
 
     def list_section(self, room: int) -> Section:
         """Return the list of the artifacts that are not shown."""

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 
 UNCHANGED = (
-    "faber-ledger has given this conversation the run's artifacts before: only those that changed since are here.\n\n"
+    "This conversation was given the run's context before: what it has from there, or wrote itself, is left out.\n\n"
 )
 
 
@@ -237,23 +237,24 @@ class Reload:
         earlier = others if is_begun else self._about_earlier(run, log, client, start, others, branch)
         first = [sentence for sentence in (*earlier, before) if sentence]
         on_failure = find_rules_of_failure(self.state, parts)
-        was_there = source == "resume" and not others and log is not None and _was_last(log, client, self.state)
-        about: Any = {"workflow": self.workflow, "notes": notes, "branch": branch, "knows_state": was_there}
-        position = render_position(run, self.state, **about, before=first, on_failure=on_failure)
+        about: Any = {"workflow": self.workflow, "notes": notes, "branch": branch}
+        about |= {"before": first, "on_failure": on_failure}
+        position = render_position(run, self.state, **about)
         more: Any = {"budget": budget, "state": self.state, "is_copy": run.is_kept}
         more |= {"not_loaded": [] if run.is_kept else self.not_loaded()}
-        also = packet.list_more(run, parts, budget)
         notes = position["other_notes"]
-        text, given = packet.pack(position, parts, problems, notes=notes, summary=summary, also=also, **more)
+        text, given = packet.pack(position, parts, problems, notes=notes, summary=summary, **more)
         self._note_given(given)
         held, was_whole = _held_by(log, client) if log is not None and source == "resume" else (set(), False)
         kept = {name for name, *_ in self._loads() & held if name not in self._state_ids()}
         if not kept or (was_whole and not keeps_packets and self._loads() <= held):
             return text
+        knows_state = log is not None and not others and _was_last(log, client, self.state)
+        position = render_position(run, self.state, **about, knows_state=knows_state)
         position["text"] = position["text"].replace(WHAT_THIS_IS, UNCHANGED, 1)
         position["said"] |= {part["source"] for part in parts}
         lacking = [part for part in parts if part["artifact_id"] not in kept]
-        text, given = packet.pack(position, lacking, problems, notes=notes, knows_state=was_there, **more)
+        text, given = packet.pack(position, lacking, problems, notes=notes, knows_state=knows_state, **more)
         self.given |= given
         return text
 
@@ -312,13 +313,13 @@ class Reload:
 
 
 def _was_last(log: Log, client: str | None, state: dict[str, Any]) -> bool:
-    """Return whether a run's last session is a conversation's, and its state has not changed since that ended."""
+    """Return whether a run's last session is a conversation's, has ended, and its state has not changed since."""
     start = log.last_start(before=None)
     if start is None or start["client"] != client:
         return False
     ends = [seconds_of(one["at"]) or 0.0 for one in log.ends_of(start) if dict(one["event"])["reason"] != "abandoned"]
     updated_at = seconds_of(state.get("updated_at"))
-    return not ends or (updated_at is not None and updated_at <= ends[0])
+    return bool(ends) and updated_at is not None and updated_at <= ends[0]
 
 
 def _held_by(log: Log, client: str | None) -> tuple[set[Load], bool]:

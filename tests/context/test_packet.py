@@ -14,7 +14,7 @@ from support.positions import part, position_of
 from support.project import PROTOCOL, RUN, Project
 
 from faber_ledger.context.outline import outline
-from faber_ledger.context.packet import END, pack
+from faber_ledger.context.packet import END, WHOLE, pack
 from faber_ledger.files.text import clip, one_line, units
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def test_a_packet_never_exceeds_its_budget_and_is_always_the_same(
     summary: Remembered | None,
     budget: int,
 ) -> None:
-    more: dict[str, Any] = {"state": state, "notes": notes, "summary": summary, "also": ["one", "more"]}
+    more: dict[str, Any] = {"state": state, "notes": notes, "summary": summary}
     text, how = pack(position_of(RUN, state), parts, problems, budget=budget, **more)
     assert units(text) <= budget
     assert not unprintable(text)
@@ -127,13 +127,22 @@ def test_the_sections_stand_in_the_order_of_the_packets_page() -> None:
         part("orchestration-protocol", protocol(), required=True),
         part("other", "OTHER " * 4_000),
     ]
-    more: dict[str, Any] = {"state": state, "also": ["ALSO"], "not_loaded": ["LISTED"]}
+    more: dict[str, Any] = {"state": state, "not_loaded": ["LISTED"]}
     more |= {"notes": [remembered("NOTE")], "summary": remembered("SUMMARY")}
     text, _ = pack(position_of(RUN, state), parts, ["WARNING", "❌ ERROR: it stops"], budget=9_500, **more)
     order = ["❌ ERROR: it stops", "Work item: 258", "Read these now: ", "WARNING", "STATE", "Not in this text:"]
-    order += ["LISTED", "NOTE", "SUMMARY", "===== orchestration-protocol", "Also there: ", END]
+    order += ["LISTED", "NOTE", "SUMMARY", "===== orchestration-protocol", WHOLE, END]
     places = [text.index(words) for words in order]
     assert places == sorted(places)
+
+
+def test_of_two_required_texts_the_first_is_whole() -> None:
+    """What one lacks of its room is no use to an outline, which has what the phase needs."""
+    state = {"work_id": "258", "current_phase": "frame"}
+    texts = [part(name, f"# {name}\n\n## A\n\n{'a word of it ' * 290}\n", required=True) for name in ("one", "two")]
+    parts = [*texts, part("orchestration-protocol", protocol(), required=True)]
+    _, given = pack(position_of(RUN, state), parts, [], budget=9_500, state=state)
+    assert "inline" in (given["one"], given["two"])
 
 
 # Where the budget is set

@@ -441,7 +441,9 @@ def test_a_resumed_conversation_gets_what_has_changed(project: Project) -> None:
         project.deliver("SessionEnd.prompt_input_exit.interactive", client="one")
         return found
 
+    project.change_state(errors=[{"phase": "build", "error": "3 is not 4"}])
     started, resume = given("SessionStart.startup.print"), "SessionStart.resume.print"
+    assert "3 is not 4" in started
     assert given(resume) == started
     known = {"updated_at": "2026-01-05T10:00:00Z"}  # before the conversation's end: it knows what it wrote
     project.change_state(current_phase="evaluate", open_question="60 or 600?", branch={"name": "not a text"}, **known)
@@ -449,7 +451,7 @@ def test_a_resumed_conversation_gets_what_has_changed(project: Project) -> None:
     project.change_state(updated_at="2999-01-05T10:00:00Z")
     changed = given(resume)
     assert '"open_question":"60 or 600?"' in changed
-    assert "only those that changed since are here.\n" in changed
+    assert "what it has from there, or wrote itself, is left out.\n" in changed
     assert "Phase: evaluate" in changed
     assert "===== orchestration-protocol" in started
     assert "===== orchestration-protocol" not in changed
@@ -462,6 +464,9 @@ def test_a_resumed_conversation_gets_what_has_changed(project: Project) -> None:
     assert "===== orchestration-protocol" not in given(resume)
     project.write(PROTOCOL, "# Another protocol\n")
     assert "# Another protocol" in given(resume)
+    project.deliver("SessionStart.startup.print", client="two")  # and is killed: who changes the state is not known
+    project.change_state(open_question="90?", **known)
+    assert '"open_question":"90?"' in (project.deliver(resume, client="two").packet or "")
 
 
 def test_a_conversation_that_has_loaded_its_context_by_command_is_not_given_it_again(project: Project) -> None:
@@ -469,7 +474,7 @@ def test_a_conversation_that_has_loaded_its_context_by_command_is_not_given_it_a
     loaded = project.said("session-load", env={"CLAUDE_CODE_SESSION_ID": "one"})
     assert "===== orchestration-protocol" in loaded
     resumed = project.deliver("SessionStart.resume.print", client="one").packet or ""
-    assert "only those that changed since are here.\n" in resumed
+    assert "what it has from there, or wrote itself, is left out.\n" in resumed
     assert "===== orchestration-protocol" not in resumed
 
 
