@@ -51,7 +51,7 @@ class Hit(NamedTuple):
     """One match: in an event, which `show` takes, at a path of a `state.json`, or in the file at a path.
 
     `at` of a state is the last change of anything in it, which orders its hits and is not shown; `entry_at` is the time
-    of the entry of a list that the hit is in, as an error's, if it says one.
+    of the entry that the hit is in, as an error's or a question's, if it says one.
     `project` is its id on the server; None in this clone.
     """
 
@@ -135,7 +135,7 @@ def _searched_texts(state: dict[str, Any]) -> Iterator[tuple[str, str, dict[str,
         for path, text in state_texts({name: value}):
             place, _, key = path.partition(".")
             if key not in short.get(place, ()):
-                yield path, text, entries.get(place, {})
+                yield path, text, entries.get(place) or (value if isinstance(value, dict) else {})
 
 
 def _short_fields(entry: dict[str, Any]) -> dict[str, str]:

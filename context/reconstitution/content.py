@@ -23,7 +23,7 @@ from faber_ledger.context.reconstitution.faber_files import DECISION_TYPES, Comp
 from faber_ledger.context.reconstitution.journal import list_in_line, text_or_na
 from faber_ledger.context.reconstitution.steps import FETCH
 from faber_ledger.context.reconstitution.work import COMMIT, Start
-from faber_ledger.files.text import clip, one_line, plain, quote_lines, quote_word, share_room, units
+from faber_ledger.files.text import clip, defuse_tags, one_line, plain, quote_lines, quote_word, share_room, units
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.encoding import dumps
 from faber_ledger.ledger.errors import LedgerError
@@ -106,7 +106,7 @@ def render_content(sources: Sources, *, budget: int, only: Collection[str]) -> s
     ]
     end = _left_out([name for name, limit in zip(texts, limits, strict=True) if not limit], command)
     end += _lacking(lacking, sources)
-    return clip(plain(head + "".join(shown) + end).strip("\n"), budget)
+    return clip(plain(defuse_tags(head + "".join(shown) + end)).strip("\n"), budget)
 
 
 def _texts(parts: dict[str, list[str]]) -> dict[str, str]:
@@ -128,7 +128,8 @@ def _lacking(names: list[str], sources: Sources) -> str:
     work_id = context["work_id"]
     is_known = "issue" in names and work_id is not None and is_name(work_id)
     how = f" (no program is mapped, or it failed: run `{FETCH} {work_id}`)" if is_known else ""
-    return f"{end}\nThere is nothing here for: {', '.join(names)}{how}\n" if names else end
+    named = [f"issue{how}" if name == "issue" else name for name in names]
+    return f"{end}\nThere is nothing here for: {', '.join(named)}\n" if names else end
 
 
 def _line(text: str) -> str:
@@ -397,7 +398,7 @@ def _branch(sources: Sources) -> Iterator[str]:
         yield _line(f"Commit: {commit}")
     if work and work["others"] and not branch:
         count = f"{work['others']} commit{'s' if work['others'] > 1 else ''}"
-        yield _line(f"Not listed: merges, and {count} of the run's own files alone")
+        yield _line(f"Not listed: merges, and {count} that changed nothing outside .fractary")
     if work and work["missing"]:
         yield _line(f"Commits not in this clone (squashed or deleted): {', '.join(work['missing'])}")
 

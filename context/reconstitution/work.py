@@ -27,7 +27,7 @@ def find_work(run: Run, state: dict[str, Any], starts: list[Start]) -> dict[str,
     The commits that changed the run's files are its own, or the one that they were squashed into; those between them
     are, too, on both sides of a merge, but not what the default branch has gained since. Where a merge brought the
     branch, all of its second side is the run's, and nothing of other branches. Merges are left out, and so are commits
-    of the run's files alone, which are `others`.
+    that changed nothing outside `.fractary`, which are `others`.
     """
     default = default_branch(run.root)
     named = branch_name(state) or next((branch for _, branch in starts if branch not in (None, default)), None)
