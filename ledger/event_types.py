@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 REDACTED = "[redacted]"
-LOOKS = ("context_reconstituted", "run_adopted")  # what a clone records of a run that is only looked at
+NO_NEWS = ("context_reconstituted", "run_adopted")  # no reason to publish or to send: who looks records them, too
 NOT_CHECKABLE = "(redacted)"  # of an event whose payload is gone
 ENVIRONMENT = ("hostname", "platform", "cwd", "git_commit")
 USED = ("input_tokens", "cached_tokens", "output_tokens", "turns", "active_seconds")

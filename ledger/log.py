@@ -189,6 +189,12 @@ class Log:
         where = f" WHERE type IN ({', '.join('?' * len(types))})" if types else ""
         return {name for (name,) in self.connection.execute(f"SELECT id FROM event{where}", types)}
 
+    def are_newest(self, types: Sequence[str], writer: str | None, count: int) -> bool:
+        """Return whether the newest `count` events of a clone, by their time, are of these types; False for none."""
+        question = "SELECT type FROM event WHERE writer = ? ORDER BY id DESC LIMIT ?"
+        found = {kind for (kind,) in self.connection.execute(question, (writer, count))}
+        return bool(found) and found <= {*types}
+
     def event_beginning(self, letters: str) -> Recorded | None:
         """Return the event whose id begins with these letters, the first one of several; None if there is none."""
         return self._one("id BETWEEN ? AND ? ORDER BY id LIMIT 1", letters, f"{letters}~")

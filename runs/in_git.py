@@ -175,11 +175,14 @@ def _branch(ref: str, commit: str) -> Branch:
     return Branch(without_surrogates(ref.removeprefix(REMOTE_BRANCHES)), commit)
 
 
-def command_to_pull(root: str, *, is_merged: bool) -> str:
+def command_to_pull(run: Run, *, is_completed: bool) -> str:
     """Return the command that pulls the branch that is checked out, or the default one if its upstream is gone.
 
-    It is taken to be gone where the run `is_merged`, before a fetch says so.
+    Of a run that `is_completed` elsewhere it is the branch that has it so; while none is known to, a fetch tells.
     """
-    name = default_branch(root) or ""
-    is_gone = is_safe(name) and name != branch_of(root) and (is_merged or GitSurvey(root).is_gone)
-    return f"git switch {name} && git pull" if is_gone else "git pull"
+    survey = GitSurvey(run.root)
+    if is_completed:
+        there = survey.find_finished(run)
+        return "git fetch --prune" if there is None else survey.pull_command(there)
+    name = default_branch(run.root) or ""
+    return f"git switch {name} && git pull" if is_safe(name) and survey.is_gone else "git pull"

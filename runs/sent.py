@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 
 from faber_ledger.ledger.clock import event_id, now
-from faber_ledger.ledger.event_types import LOOKS
+from faber_ledger.ledger.event_types import NO_NEWS
 from faber_ledger.ledger.log import Log
 from faber_ledger.runs.carry import SECONDS_TO_SEND, consent_of, is_sending
+from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.git import branch_of, fetched_at
 from faber_ledger.runs.kept import runs_with_files
 from faber_ledger.runs.layouts import copy_writers, sent_path, tree_name
@@ -129,7 +130,7 @@ def describe_unsent(run: Run, log: Log, *, is_start: bool, is_open: bool = False
     """Return what of a run, whose ledger travels in git refs, was not sent; None if nothing is due.
 
     A start says nothing of what was recorded since the last session's end, which is sent after the next one, nor of an
-    end that a background process may be sending. Nothing is due while a session of this clone `is_open`: its end sends.
+    end that a background process may be sending. Nothing is due while a session `is_open` here whose end sends.
     """
     consent = consent_of(run.root)
     if consent is None:
@@ -144,7 +145,7 @@ def describe_unsent(run: Run, log: Log, *, is_start: bool, is_open: bool = False
     if count <= 0 or (is_open and consent.is_automatic and not sent.problem):
         return None
     events, them = (f"{count} events", "them") if count != 1 else ("1 event", "it")
-    if not is_start and all([one["event"]["type"] in LOOKS for one in log.newest(count)]):
+    if not (is_start or sent.problem) and log.are_newest(NO_NEWS, known_writer(run.root), count):
         return None
     if is_sending(run.root):
         return None if is_start else f"{events} on the way to {consent.remote}"

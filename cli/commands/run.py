@@ -62,9 +62,9 @@ def run_list(limit: int | None, at_remote: bool, as_json: bool, **wanted: Any) -
     A run waits (for an approval, an answer, feedback), has failed, is stale, at work or done. An open session of this
     clone is working or idle while its client lives. `last event` is how long ago that was; with --remote it is `sent`.
     `~` marks a run whose files this work tree does not have; where it has no unfinished run, those of other branches,
-    as last fetched, are named. `≥` before tokens: perhaps there are more, which this clone does not know; `?`: it knows
-    none. With --since and --mine their sum follows, with --mine also what this clone's own sessions of these runs
-    cost by week, and how long they were at work.
+    as last fetched, are named. `≥` before tokens: at least so many; `?`: not known here. With --since and --mine their
+    sum follows, with --mine also what this clone's own sessions of these runs cost by week, and how long they were at
+    work.
 
     \b
     Example: faber-ledger run list --status in_progress --limit 10

@@ -34,8 +34,7 @@ from faber_ledger.ledger.clock import now, seconds_of, utc_text
 from faber_ledger.ledger.command_errors import NoActiveRun
 from faber_ledger.ledger.disk import FileRefused
 from faber_ledger.ledger.errors import StateMissing
-from faber_ledger.ledger.event_types import LOOKS
-from faber_ledger.ledger.foreign import missing_in_file
+from faber_ledger.ledger.foreign import are_news, missing_in_file
 from faber_ledger.ledger.queries import Summary, summarize
 from faber_ledger.projections.difference import differing_blocks
 from faber_ledger.projections.fold import blocks_of, entry_of, fold, newest_open, open_sessions, session_history
@@ -51,7 +50,7 @@ from faber_ledger.runs.clone import OUT_OF_THE_WAY, find_obstacle, known_writer
 from faber_ledger.runs.conflicts import paths_in_conflict
 from faber_ledger.runs.copies import is_as_in_head
 from faber_ledger.runs.git import branch_of
-from faber_ledger.runs.in_git import GitSurvey, command_to_pull
+from faber_ledger.runs.in_git import GitSurvey
 from faber_ledger.runs.kept import run_ids_here
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.of_work import describe_other_runs
@@ -121,7 +120,7 @@ def status(run: str | None, as_json: bool) -> None:
         line = None if is_off else in_git_line(survey, missing, seal, folder)
         lines += [f"In git: {line}"] if line is not None else []
     if carries_refs(root):
-        data["sent"], sent_lines = _sent(meant, state, found)
+        data["sent"], sent_lines = _sent(meant, state, found, survey)
         lines += sent_lines if found.log is not None else []
     if Consent(root).server:
         data["server"], server_line = _synced(root)
@@ -182,8 +181,8 @@ def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
         branch = branch_name(state) or recorded_branch(run, state, log)
         notes, usage = [note for note, _ in notes_of(log)], Usage(log.usage())
         found = Found(summarize(log), blocks, current, start, is_here, branch, notes=notes, usage=usage)
-        is_in_file = not (carries_refs(run.root) or run.is_kept)
-        missing = len(missing_in_file(log, run.ledger_path) - log.ids_of(LOOKS)) if is_in_file else 0
+        lacking = set() if carries_refs(run.root) or run.is_kept else missing_in_file(log, run.ledger_path)
+        missing = len(lacking) if are_news(log, lacking) else 0
         if carries_refs(run.root):
             # a client that lives sends what it recorded when it ends
             own = client_here(run.root, log.last_start(before=None, writer=known_writer(run.root)))
@@ -254,9 +253,7 @@ def _read_state(run: Run) -> dict[str, Any]:
 def _at_work(run: Run) -> list[str]:
     """Return a line about the other runs that are at work, here or on branches as last fetched; nothing without any."""
     count = count_at_work(run.root, besides=run.run_id) + len(ways_to_unfinished(run.root, None))
-    are = "is" if count == 1 else "are"
-    at_work = f"{plural(count, 'other run')} {are} at work, as far as is known here: `faber-ledger run list`"
-    return [at_work] if count else []
+    return [f"This clone knows {plural(count, 'other run')} at work: `faber-ledger run list`"] if count else []
 
 
 def _status_lines(run: Run, state: dict[str, Any], found: Found, elsewhere: str, at_work: list[str]) -> Iterator[str]:
@@ -289,7 +286,7 @@ def _not_in_file_lines(run: Run, state: dict[str, Any], found: Found) -> Iterato
         yield f"Not yet in {run.shown(run.ledger_path)}: {what}"
 
 
-def _sent(run: Run, state: dict[str, Any], found: Found) -> tuple[dict[str, Any], list[str]]:
+def _sent(run: Run, state: dict[str, Any], found: Found, survey: GitSurvey) -> tuple[dict[str, Any], list[str]]:
     """Return when a run, whose ledger travels in git refs, was sent last, and what is not, as data and as lines."""
     consent, sent = consent_of(run.root), Sent(run)
     remote, at = consent.remote if consent else None, utc_text(sent.at) if sent.at else None
@@ -299,8 +296,8 @@ def _sent(run: Run, state: dict[str, Any], found: Found) -> tuple[dict[str, Any]
         due, when = newer or "", ""
     elif may_lack(run, state) and not found.unknown:
         due, when = f"{sent.remote} may have more, since the run's branch went on there: `faber-ledger sync`", ""
-    elif not due and (merged := GitSurvey(run.root).find_finished(run)) is not None:
-        due, when = f"{merged.name} has the run completed: `{command_to_pull(run.root, is_merged=True)}`", ""
+    elif not due and (there := survey.find_finished(run)) is not None:
+        due, when = f"{there.name} has the run finished: `{survey.pull_command(there)}`", ""
     lines = [f"Git ref: {'; '.join(filter(None, [when, due]))}"] if due else []
     return {"remote": remote, "at": at, "unsent": found.unsent}, lines
 

@@ -43,6 +43,7 @@ from faber_ledger.runs.progress import (
     branch_name,
     current_phase,
     current_step,
+    phase_statuses,
     phases_completed,
     place_of,
     resume_point,
@@ -202,6 +203,7 @@ def read_facts(run: Run) -> RunFacts:
     except (LedgerError, sqlite3.DatabaseError) as error:
         ledger_problem = str(error)
     sessions = list(summarize_sessions(blocks))
+    not_counted = list_not_counted(usage, sessions)
     row = {
         "work_id": state.get("work_id"),
         "status": state.get("status"),
@@ -218,7 +220,7 @@ def read_facts(run: Run) -> RunFacts:
         "last_event_at": log.last_at if log else None,
         "last_heard_at": log.last_at if log else None,
         "usage": usage_data(usage),
-        "usage_is_partial": ledger_problem is not None or lacks_end or bool(list_not_counted(usage, sessions)),
+        "usage_is_partial": log is None or lacks_end or ledger_problem is not None or bool(not_counted),
         "problem": problem,
         "ledger_problem": ledger_problem,
     }
@@ -318,7 +320,8 @@ def position_lines(run: Run, state: dict[str, Any]) -> Iterator[str]:
     facts = state_facts(state)
     if facts["workflow"] == DEFAULT_WORKFLOW:
         del facts["workflow"]
-    del facts["phases completed"]  # those before the phase
+    if facts["phase"] or {*phase_statuses(state).values()} <= {"completed"}:
+        del facts["phases completed"]  # those before the phase, or all
     yield from _lines_of(facts | _phase_facts(run, state))
 
 
@@ -341,8 +344,7 @@ def _phase_facts(run: Run, state: dict[str, Any]) -> dict[str, str | None]:
     if point and is_same and point["mode"] == "continue" and phase in phases_completed(state):
         following = _phase_after(run, state, phase)
         return {"phase": f"{phase} is done{f', {following} is next' if following else ''}", "step": None}
-    facts = state_facts(state)
-    return {"phase": facts["phase"], "step": facts["step"], "resume point": resume}
+    return {"phase": phase, "step": current_step(state), "resume point": resume} if point else {}
 
 
 def stop_lines(run: Run, state: dict[str, Any], notes: Sequence[Note] = ()) -> Iterator[str]:

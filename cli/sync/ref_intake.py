@@ -185,7 +185,7 @@ def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], remote: str, warn:
         elif not run.is_kept and is_tracked(run.state_path) is not False:
             sent.here.seen = sent.commit
             if time_of(theirs) > time_of(ours):
-                how = command_to_pull(run.root, is_merged=theirs.get("status") == "completed")
+                how = command_to_pull(run, is_completed=theirs.get("status") == "completed")
                 what = f"the run has gone on ({words}) after the commit that is here: `{how}`"
                 warn(f"{run.run_id}: {what}")
         elif _is_set_back(run, sent, sent.here.base):

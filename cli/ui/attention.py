@@ -204,8 +204,7 @@ def attention_table(rows: list[Row], marks: Callable[[Row], str] = lambda _: "",
 def _tokens_of(row: Row) -> str | None:
     usage, is_partial = row.get("usage"), bool(row.get("usage_is_partial"))
     if usage is None:
-        is_elsewhere = row.get("events") == 0 and row.get("sessions")
-        return "?" if is_elsewhere or (is_partial and row["ledger_problem"]) else None
+        return "?" if is_partial and (row["ledger_problem"] or not row["events"]) else None
     return f"{'≥' if is_partial else ''}{tokens_shown(usage['tokens'])}"
 
 

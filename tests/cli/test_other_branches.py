@@ -224,12 +224,12 @@ def test_a_kept_run_that_was_finished_and_merged_elsewhere_is_listed_as_done(lap
     assert re.search(rf"^\* {two} .* at work$", listed, re.MULTILINE)
     assert one not in desktop.said("run", "list", "--status", "in_progress")
     start_here(desktop)
-    assert "\n1 other run is at work, as far as is known here: `faber-ledger run list`\n" in desktop.said("status")
+    assert "\nThis clone knows 1 other run at work: `faber-ledger run list`\n" in desktop.said("status")
 
 
 def test_a_finished_run_says_that_others_are_at_work(desktop: Desk) -> None:
     run = start_here(desktop)
-    assert "\n2 other runs are at work, as far as is known here: `faber-ledger run list`\n" in desktop.said("status")
+    assert "\nThis clone knows 2 other runs at work: `faber-ledger run list`\n" in desktop.said("status")
     assert "at work" not in desktop.said("status", run)
 
 

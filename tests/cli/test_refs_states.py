@@ -328,22 +328,42 @@ def test_a_state_that_git_tracks_is_left_until_git_ignores_it(tmp_path: Path) ->
     assert (two.state["current_phase"], two.state["note"], two.state["work_id"]) == ("evaluate", "theirs", "ours")
 
 
-def test_a_run_that_was_completed_elsewhere_is_pulled_with_the_default_branch(tmp_path: Path) -> None:
+def test_a_run_that_was_completed_elsewhere_is_pulled_where_it_is(tmp_path: Path) -> None:
+    one = CarriedClone.started(tmp_path / "one")
+    one.git("switch", "-q", "-c", "work")
+    one.git("push", "-q", "-u", "origin", "work")
+    one.sync()
+    two = one.second("two", "--branch", "work")
+    two.sync()
+    one.change(status="completed", updated_at=LATEST)
+    one.commit("Finish")
+    one.sync()
+
+    def status() -> str:
+        return two.faber("status").stdout
+
+    assert "(completed, build) after the commit that is here: `git fetch --prune`\n" in two.sync().stderr
+    assert "This run was completed elsewhere, after the commit that is here: run `git fetch --prune`.\n" in status()
+    one.git("push", "-q")
+    two.git("fetch", "-q")
+    assert "after the commit that is here: run `git pull`.\n" in status()
+    one.git("push", "-q", "origin", "work:main", ":work")
+    two.git("fetch", "-qp")
+    assert "after the commit that is here: run `git switch main && git pull`.\n" in status()
+
+
+def test_a_run_that_was_completed_elsewhere_is_known_after_a_fetch_by_git(tmp_path: Path) -> None:
     one = CarriedClone.started(tmp_path / "one")
     one.sync()
     two = one.second("two")
     two.sync()
-    two.git("switch", "-q", "-c", "work")  # merged there, and gone
-    one.change(status="completed", updated_at=LATEST)
-    one.commit("Finish")
+    two.git("switch", "-q", "-c", "work")
+    one.change(status="cancelled", updated_at=LATEST)
+    one.commit("Cancel")
     one.git("push", "-q", "origin", "main")
     two.git("fetch", "-q")
-    merged = "Git ref: origin/main has the run completed: `git switch main && git pull`\n"
-    assert merged in two.faber("status").stdout
-    one.sync()
-    assert "(completed, build) after the commit that is here: `git switch main && git pull`\n" in two.sync().stderr
-    done = "This run was completed elsewhere, after the commit that is here: run `git switch main && git pull`.\n"
-    assert f"Git ref: {done}" in two.faber("status").stdout
+    said = two.faber("status").stdout
+    assert "Git ref: origin/main has the run finished: `git switch main && git pull`\n" in said
 
 
 @pytest.mark.parametrize("members", [{}, {"updated_at": "2020-01-01T00:00:00Z"}], ids=["same time", "clock behind"])
@@ -356,6 +376,13 @@ def test_a_change_is_unsent_until_it_is_sent_and_taken(one: CarriedClone, member
     assert one.sync().stdout == f"{RUN}: its state sent to origin\n"
     one.faber("reconstitute", "--only", "notes")
     assert "Git ref:" not in one.faber("status").stdout  # who looked is no news
+    one.sync()
+    two.sync()
+    two.faber("reconstitute", "--only", "notes")
+    two.sync()
+    one.faber("note", "a note")
+    one.sync("--fetch")  # which brings a look that is newer here
+    assert "1 event not sent to origin: " in one.faber("status").stdout
     one.sync()
     one.state_path.touch()
     assert one.sync().stdout == "nothing to fetch from origin, and nothing to send\n"
