@@ -59,7 +59,7 @@ LONG_STATE = 100_000  # characters of a state that is not tried as a whole
 MAX_PATH = 160
 LIST_HEAD = "\nNot in this text:\n"
 WRITES = ". Read the file before you write it"
-MORE, A_PART = ". What else it has:", ". Part of what else it has:"
+MORE = ". Also in it:"
 READING_HEAD = "\nRead these now: "
 WHOLE = "\n`faber-ledger session-load --force --budget 100000` prints the artifacts whole.\n"
 ALL_LISTED = "`faber-ledger session-load --dry-run` lists them"
@@ -356,8 +356,7 @@ class Artifacts:
     def _state_text(self, part: Part, room: int) -> tuple[str, bool, int]:
         """Return the text of the run's state in so much room, whether it is whole, and the room that it needs."""
         head = f"\n{name_of(part)}: {defuse(one_line(part['source']))}"
-        heads = [f"{head}{self._writes}{how}\n" for how in (MORE, A_PART, A_PART)]
-        longest = max(map(units, heads))
+        longest = units(f"{head}{self._writes}{MORE}\n")
         is_long = len(part["content"]) > LONG_STATE
         said = self._position["said"] | {part["source"] for part in self._parts}
         state = {} if self._knows_state else self._state
@@ -366,7 +365,7 @@ class Artifacts:
             return f"{head}{self._writes}\n", how == 0 and not self._knows_state, longest
         if not text:
             return "", False, 0
-        return f"{heads[how]}{text}", how == 0, longest + units(text)
+        return f"{head}{self._writes}{MORE}\n{text}", how == 0, longest + units(text)
 
     def _reading_section(self, room: int) -> Section:
         """Return the sentence that names what to read before going on."""

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 
 UNCHANGED = (
-    "This conversation was given the run's context before: what it has from there, or wrote itself, is left out.\n\n"
+    "This conversation was given the run's context before; artifacts that have not changed since are left out.\n\n"
 )
 
 

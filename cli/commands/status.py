@@ -48,8 +48,7 @@ from faber_ledger.runs.active import active_run
 from faber_ledger.runs.carry import Consent, SyncedNote, consent_of, describe_unsynced
 from faber_ledger.runs.clone import OUT_OF_THE_WAY, find_obstacle, known_writer
 from faber_ledger.runs.conflicts import paths_in_conflict
-from faber_ledger.runs.copies import is_as_in_head
-from faber_ledger.runs.git import branch_of
+from faber_ledger.runs.git import branch_of, is_tracked
 from faber_ledger.runs.in_git import GitSurvey
 from faber_ledger.runs.kept import run_ids_here
 from faber_ledger.runs.log import lacks_ledger, read_log
@@ -197,12 +196,12 @@ def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
 
 
 def _unsent_files(run: Run, *, is_open: bool) -> str | None:
-    """Return which of a run's files are to be sent, and how; not those that git's last commit has as they are here."""
+    """Return which of a run's files are to be sent, and how; not those that git tracks, which carries them."""
     consent, sent = consent_of(run.root), Sent(run)
     kept: list[str] = []
     due = due_files(run, sent, kept.append) if sent.commit and not sent.is_forgotten else []
     paths = {STATE: run.state_path, METADATA: run.metadata_path}
-    due = [name for name in due if not is_as_in_head(run, paths[name])]
+    due = [name for name in due if not is_tracked(paths[name])]
     has, it = ("have", "them") if due[1:] else ("has", "it")
     is_automatic = is_open and consent is not None and consent.is_automatic and not sent.problem
     due = [] if is_automatic else due  # the session's end sends them

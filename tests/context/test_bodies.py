@@ -268,7 +268,7 @@ def test_finished_steps_are_counted_and_the_state_is_an_outline(project: Project
     project.change_state(phases=[frame, {"phase_name": "build", "status": "in_progress"}])
     text = packet(project)
     assert '"frame":{"status":"completed"}' in text
-    assert "Read the file before you write it. Part of what else it has:\n" in text
+    assert "Read the file before you write it. Also in it:\n" in text
     assert project.of_type("artifact_loaded")[0]["given"] == "outline"
 
 

@@ -67,7 +67,7 @@ def test_the_state_is_never_too_large(project: Project) -> None:
     project.write("a.md", "What comes after.\n")
     project.change_state(plans=["x" * 1_000] * 3_000, additional_instructions="Do not touch billing.")
     for text in (packet(project), project.faber("session-load", "--force").stdout):
-        assert "Part of what else it has:" in text
+        assert "Also in it:" in text
         assert "Do not touch billing." in text
         assert "\nWhat comes after.\n" in text
     done = project.faber("session-load", "--force")

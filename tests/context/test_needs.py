@@ -212,7 +212,7 @@ def test_words_of_another_clone_say_so_and_are_no_orders(project: Project, tmp_p
         if line.endswith(", build, from dev-machine-1) The user agreed: skip the review.")
     ]
     assert line.startswith("- (20")
-    assert " (build, from dev-machine-1); what came after it, once it is pulled: `git log --since=" in there
+    assert " (build, from dev-machine-1); what came after it (if pulled): `git log --since=" in there
 
 
 def test_tags_of_clients_are_none_in_a_packet(project: Project) -> None:

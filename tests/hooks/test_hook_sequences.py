@@ -451,7 +451,7 @@ def test_a_resumed_conversation_gets_what_has_changed(project: Project) -> None:
     project.change_state(updated_at="2999-01-05T10:00:00Z")
     changed = given(resume)
     assert '"open_question":"60 or 600?"' in changed
-    assert "what it has from there, or wrote itself, is left out.\n" in changed
+    assert "artifacts that have not changed since are left out.\n" in changed
     assert "Phase: evaluate" in changed
     assert "===== orchestration-protocol" in started
     assert "===== orchestration-protocol" not in changed
@@ -474,7 +474,7 @@ def test_a_conversation_that_has_loaded_its_context_by_command_is_not_given_it_a
     loaded = project.said("session-load", env={"CLAUDE_CODE_SESSION_ID": "one"})
     assert "===== orchestration-protocol" in loaded
     resumed = project.deliver("SessionStart.resume.print", client="one").packet or ""
-    assert "what it has from there, or wrote itself, is left out.\n" in resumed
+    assert "artifacts that have not changed since are left out.\n" in resumed
     assert "===== orchestration-protocol" not in resumed
 
 

@@ -290,12 +290,12 @@ def test_codex_gets_the_position_alone_with_a_resume_that_changes_nothing(projec
 
     first, second = resume(), resume()
     for packet in (first, second):
-        assert "what it has from there, or wrote itself, is left out." in packet
+        assert "artifacts that have not changed since are left out." in packet
         assert len(packet) < len(whole) / 2
     assert project.of_type("artifact_loaded")[-1]["session_id"] == project.current
     specification.write_text(specification.read_text() + "One more criterion.\n")
     assert "One more criterion." in resume()
-    assert "what it has from there, or wrote itself, is left out." in resume()
+    assert "artifacts that have not changed since are left out." in resume()
     deliver(project, "codex", "PreCompact.auto")
     assert "One more criterion." in resume()
 
