@@ -69,6 +69,7 @@ MARK = "====="
 MAX_WHOLE = 4_200  # units, by need, of an artifact that is given whole
 MAX_SHORT = 1_200  # units, by need, of one that is not needed now
 MIN_OUTLINE, MAX_OUTLINE = 900, 6_500  # units: a shorter outline says nothing
+MIN_PROTOCOL = 2_000  # units
 MAX_SUMMARY = 4_000  # units of an artifact that its workflow wants summarized
 MAX_RUN = 200  # of `=` in a mark: a text with a longer one at the beginning of a line is not shown
 MAX_NAME, MAX_RANGES = 80, 3
@@ -97,8 +98,10 @@ class Body:
                 wish = min(max(size // 2, MIN_OUTLINE), MAX_SUMMARY)
             self._drawn = show_parts(part, min(wish, max(room, 0)), look, focus.sections(part), fills=self._fills)
             self.most = units(self._drawn[0])
-        is_kept = self.most <= MAX_SHORT or (focus.kind(part) == "protocol" and 3 * self.most <= room)
-        self.least = self.most if is_kept else MIN_OUTLINE  # what a protocol says of failures is needed always
+        is_kept = self.most <= MAX_SHORT or (bool(self._whole) and is_by_need and part["required"])
+        is_protocol = focus.kind(part) == "protocol"  # whose rules are needed always
+        least = max(min(MIN_PROTOCOL, room // 4) if is_protocol else 0, MIN_OUTLINE)
+        self.least = self.most if is_kept else min(self.most, least)
 
     @property
     def lacks(self) -> bool:

@@ -11,7 +11,7 @@ from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.git import is_tracked, may_name_filters, work_tree_of
 from faber_ledger.runs.git_query import GitQuery, WorkTreeQuery, time_limit
-from faber_ledger.runs.in_git import GitSurvey, command_to_pull
+from faber_ledger.runs.in_git import GitSurvey, command_to_pull, way_to_completed
 from faber_ledger.runs.publish import carries_refs, stopped_command
 from faber_ledger.runs.set_up import SET_UP, lacks_driver
 
@@ -68,7 +68,8 @@ class Elsewhere:
 def _is_newest(root: str, ended: Recorded) -> bool:
     """Return whether the branch that a session ended on surely has no later commit here than that end's.
 
-    An end of an older program names none, and an amended one is not here: then times decide.
+    An end of an older program names none, and an amended one is not here: then times decide. Of a branch that is not
+    here a merge may have brought the work: then the commits of what is checked out decide that changed these files.
     """
     from faber_ledger.context.branch import has_branch  # where a session elsewhere left something
 
@@ -76,10 +77,13 @@ def _is_newest(root: str, ended: Recorded) -> bool:
     branch, commit = event.get("branch"), str(event.get("commit") or "-")
     is_named = isinstance(branch, str) and "\0" not in branch
     is_there = is_named and has_branch(root, str(branch))
-    refs = [f"refs/heads/{branch}", f"--glob=refs/remotes/*/{branch}"] if is_there else ["HEAD"]  # merged, perhaps
+    refs = [f"refs/heads/{branch}", f"--glob=refs/remotes/*/{branch}"] if is_there else ["HEAD"]
     since = f"--since=@{max(int(seconds_of(ended['at']) or 0), 0)}"
     is_here = not commit.strip("0123456789abcdef") and _ask(root, ["cat-file", "-e", f"{commit}^{{commit}}"]) == ""
-    paths = (":(top)", ":(exclude).fractary")  # a commit of the ledger alone brings none of the work
+    paths = [":(top)", ":(exclude).fractary"]  # a commit of the ledger alone brings none of the work
+    names = event.get("uncommitted_names")
+    if is_named and not is_there and isinstance(names, list):
+        paths = [f":(top,literal){name}" for name in names] or paths
     after = f"^{commit}" if is_here else since
     return _ask(root, ["rev-list", "-1", "--ignore-missing", after, *refs, "--", *paths]) == ""
 
@@ -119,10 +123,11 @@ def describe_newer_ref(run: Run, state: dict[str, Any]) -> tuple[str | None, boo
     sent = Sent(run)
     is_newer = (seconds_of(sent.updated_at) or 0.0) > (seconds_of(state.get("updated_at")) or 0.0)
     if is_newer and not run.is_kept and is_tracked(run.state_path) is not False:
-        how = f"run `{command_to_pull(run, is_completed=sent.is_completed)}`"
-        if sent.is_completed:
-            return f"This run was completed elsewhere, after the commit that is here: {how}.", True
-        return f"This run went on elsewhere after the commit that is here: before you go on, {how}.", True
+        survey = GitSurvey(run.root, SECONDS)
+        if not sent.is_completed:
+            how = f"before you go on, run `{command_to_pull(survey)}`"
+            return f"This run went on elsewhere after the commit that is here: {how}.", True
+        return f"This run was completed elsewhere{way_to_completed(survey, run)}.", True
     if may_lack(run, state):
         how = "run `faber-ledger sync` before you go on"
         return f"Git has fetched newer commits of this run's branch, but no ledger, so {how}.", False

@@ -42,6 +42,7 @@ FAILURES = frozenset(["error", "errors", "fail", "fails", "failed", "failure", "
 RULES = FAILURES | frozenset(["state", "states", "status"])
 QUESTIONS = frozenset(["feedback", "question", "questions"])  # words of headings about what the user is asked
 BOXES = ("- [ ]", "- [x]", "* [ ]", "* [x]")
+MOST_BY_TEXT = 3  # sections whose texts have words of failures
 LEAST_LIST = 3  # items of a list that says something
 LEAST_ITEMS = 2  # of a list or a table that has a form
 
@@ -76,6 +77,7 @@ def outline(
     groups, is_known = _list_needed(lines, sections, kind, phase, step)
     outlined = _Outline(lines, sections, total, mark)
     needed = [span for spans, _ in groups for span in spans]
+    to_read = sorted([span for spans, most in groups if most != FEW for span in spans])
     begins = body_start(lines)
     rest = [(begins, sections[0]["start"] if sections else len(lines))]
     rest += [(section["start"], section["own_end"]) for section in sections]
@@ -92,8 +94,6 @@ def outline(
         return shown, outlined.missing(pieces, sorted([(one["start"], one["end"]) for one in asked]))
     if not is_known:
         return shown, outlined.missing(pieces, [(0, total)])
-    limits = {one["start"] for word in LIMITS for one in sections_naming(sections, word)}  # only to be known
-    to_read = sorted([span for span in needed if span[0] not in limits])
     return shown, outlined.missing(pieces, [*to_read, (len(lines), total)])
 
 
@@ -119,13 +119,16 @@ def _list_needed(
         named = [sections_naming(sections, word) for word in (step, phase) if word]
         found = [(_outermost(chosen), OTHER) for chosen in named if chosen]
         is_known = bool(found)
-        rules = _with_words(sections, FAILURES)
-        if kind == "protocol":
-            rules = [*_about_failures(lines, sections), *_before_phases(sections, phase), *_with_words(sections, RULES)]
-        elif not found:
-            found, is_known = _needed_of_specification(lines, sections, phase)
-            is_known |= bool(rules)
-        found.append((rules, MOST_RULES if found else FIRST))
+        if kind == "protocol":  # its rules hold in every phase
+            rules = [*_about_failures(lines, sections), *_with_words(sections, RULES)]
+            before = _before_phases(sections, phase)
+            found = [(rules, MOST_RULES), *found, (before, MOST_RULES if found else FIRST)]
+        else:
+            rules = _with_words(sections, FAILURES)
+            if not found:
+                found, is_known = _needed_of_specification(lines, sections, phase)
+                is_known |= bool(rules)
+            found.append((rules, MOST_RULES if found else FIRST))
     groups: list[Group] = []
     seen: set[int] = set()
     for chosen, most in found:
@@ -149,14 +152,18 @@ def _with_words(sections: list[Section], wanted: frozenset[str]) -> list[Section
 
 
 def _about_failures(lines: list[str], sections: list[Section]) -> list[Section]:
-    """Return the sections about failures by their headings, else by their own texts, but for those of a phase."""
+    """Return the sections about failures by their headings, else by their own texts, but for those of a phase.
+
+    If many texts have the words, these say nothing.
+    """
     if named := _with_words(sections, FAILURES):
         return named
     of_phases = [one for phase in PHASES for one in sections_naming(sections, phase)]
     taken = {one["start"] for one in [*of_phases, *_below(sections, of_phases)]}
     others = [one for one in sections if 1 < one["level"] < BELOW_HEADINGS and one["start"] not in taken]
     texts = ["\n".join(lines[one["start"] + 1 : one["own_end"]]) for one in others]
-    return [one for one, text in zip(others, texts, strict=True) if not FAILURES.isdisjoint(words_in(text, ""))]
+    found = [one for one, text in zip(others, texts, strict=True) if not FAILURES.isdisjoint(words_in(text, ""))]
+    return found if len(found) <= MOST_BY_TEXT else []
 
 
 def _needed_of_specification(

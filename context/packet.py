@@ -14,6 +14,7 @@ from faber_ledger.context.body import (
     COMMAND_BUDGET,
     MARK,
     MAX_WHOLE,
+    MIN_OUTLINE,
     ROOM_FOR_MORE,
     Body,
     Focus,
@@ -61,7 +62,8 @@ LIST_HEAD = "\nNot in this text:\n"
 WRITES = ". Read the file before you write it"
 MORE = ". Also in it:"
 READING_HEAD = "\nRead these now: "
-WHOLE = "\n`faber-ledger session-load --force --budget 100000` prints the artifacts whole.\n"
+WHOLE_BUDGET = 100_000
+WHOLE = f"\n`faber-ledger session-load --force --budget {WHOLE_BUDGET}` prints the artifacts whole.\n"
 ALL_LISTED = "`faber-ledger session-load --dry-run` lists them"
 
 
@@ -109,7 +111,7 @@ def pack(
         "notes": (2, 0, artifacts.limit(texts[3], MAX_NOTES), lambda limit: _notes_text(notes, limit)),
         "summary": (2, 0, artifacts.limit(summarized, MAX_SUMMARY), lambda limit: _summary_text(summary, limit)),
         **artifacts.body_sections(),
-        "whole": (3, 0, units(WHOLE), artifacts.name_command),
+        "whole": (3, 0, units(WHOLE) if budget < WHOLE_BUDGET else 0, artifacts.name_command),
     }
     text = _fill(sections, artifacts, room)
     return plain(clip(text, room) + END if room > 0 else clip(END, budget)), artifacts.given
@@ -139,7 +141,10 @@ NO_END_HERE = (
     f" {ASK}."
 )
 LEFT_HERE = " `git status` and `git log` show the changes that it left."
-LEFT_ON = " `git log {}` shows its commits. What is uncommitted here may be other work: ask before you take it along."
+LEFT_ON = (
+    " `git log {}` shows the commits of its branch. If `git status` shows changes here, they may be other work: ask"
+    " before you commit them."
+)
 
 
 def read_remembered(
@@ -300,6 +305,8 @@ class Artifacts:
             if most <= 0:
                 continue
             body = Body(part, self._focus, look, is_needed=is_needed, room=left, is_by_need=self._is_by_need)
+            if body.least > most >= MIN_OUTLINE:
+                body.least = MIN_OUTLINE
             if 0 < body.least <= most:
                 self._bodies.append(body)
                 left -= body.least
@@ -320,9 +327,11 @@ class Artifacts:
 
     def body_sections(self) -> dict[str, Section]:
         """Return the sections of the artifacts that have room."""
-        order = sorted(range(len(self._bodies)), key=lambda at: self._bodies[at].rank)  # one is whole before the next
+        # The first has all that it wants before the next gets more than its least.
+        ranked = enumerate(sorted(enumerate(self._bodies), key=lambda one: one[1].rank), 3)
+        ranks = {at: rank for rank, (at, _) in ranked}
         return {
-            f"artifact {at}": (3 + order.index(at), body.least, body.most, self._draw(body))
+            f"artifact {at}": (ranks[at], body.least, body.most, self._draw(body))
             for at, body in enumerate(self._bodies)
         }
 
@@ -397,7 +406,8 @@ class Artifacts:
 
     def name_command(self, room: int) -> str:
         """Return the command that prints artifacts whole, if one is not."""
-        shown = [part for part in self._parts if not (part.get("deferred") or part.get("is_state"))]
+        never = ("deferred", "is_state", "is_outlined")
+        shown = [part for part in self._parts if not any([part.get(name) for name in never])]
         is_whole = all([self.given.get(name) == "inline" for name in _ids(shown)])
         return "" if is_whole or units(WHOLE) > room else WHOLE
 

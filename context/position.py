@@ -112,7 +112,7 @@ def render_position(
     place, is_elsewhere = _line_about_place(run, state, branch)
     failures = _count_failures(state, point)
     label = "What to do then: " if stops else "What to do: "
-    if failures > 1 and on_failure:
+    if failures > 1 and on_failure and not stops:
         label = "What to do, unless the protocol's rules on failures say otherwise: "
     about_step, asks_for = _lines_about_step(state, point, steps, label)
     knows = knows_state and state.get("status") != "failed"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 REDACTED = "[redacted]"
-NO_NEWS = ("context_reconstituted", "run_adopted")  # no reason to publish or to send: who looks records them, too
+RECORDED_BY_LOOKS = ("context_reconstituted", "run_adopted")  # also by a command that only looks at a run
 NOT_CHECKABLE = "(redacted)"  # of an event whose payload is gone
 ENVIRONMENT = ("hostname", "platform", "cwd", "git_commit")
 USED = ("input_tokens", "cached_tokens", "output_tokens", "turns", "active_seconds")

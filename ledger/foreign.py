@@ -9,7 +9,6 @@ import os
 
 from faber_ledger.ledger import file
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
-from faber_ledger.ledger.event_types import NO_NEWS
 from faber_ledger.ledger.file import HINT_RESTORE, UNREADABLE
 from faber_ledger.ledger.log import Log
 
@@ -44,11 +43,6 @@ def open_untrusted(path: str) -> Log:
 def missing_in_file(log: Log, path: str) -> set[str]:
     """Return the ids of a log's events that a ledger file lacks; all of them if it cannot be read."""
     return log.ids_of() - event_ids(path)
-
-
-def are_news(log: Log, ids: set[str]) -> bool:
-    """Return whether some of a log's events say more than that somebody looked at the run."""
-    return bool(ids - log.ids_of(NO_NEWS))
 
 
 def event_ids(path: str) -> set[str]:

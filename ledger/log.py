@@ -189,6 +189,10 @@ class Log:
         where = f" WHERE type IN ({', '.join('?' * len(types))})" if types else ""
         return {name for (name,) in self.connection.execute(f"SELECT id FROM event{where}", types)}
 
+    def has_others(self, ids: set[str], types: Sequence[str]) -> bool:
+        """Return whether some of these events are of other types."""
+        return bool(ids - self.ids_of(types))
+
     def are_newest(self, types: Sequence[str], writer: str | None, count: int) -> bool:
         """Return whether the newest `count` events of a clone, by their time, are of these types; False for none."""
         question = "SELECT type FROM event WHERE writer = ? ORDER BY id DESC LIMIT ?"

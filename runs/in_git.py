@@ -92,6 +92,10 @@ class GitSurvey:
         how = "" if is_forward or self._ask("config", "--get-regexp", HOW_TO_PULL).answer() else " --no-rebase"
         return f"git pull{how}{f' {remote} {name}' if branch != self.upstream and is_safe(name) else ''}"
 
+    def is_merged(self, missing: Missing) -> bool:
+        """Return whether another branch than the one that is checked out has a newer version, as after a merge."""
+        return missing.newer is not None and missing.newer not in self.pulled
+
     def is_behind(self) -> bool:
         """Return whether the upstream has commits that HEAD lacks, so that git refuses to push."""
         return self.upstream is not None and not self._has_all(self.upstream.commit, "HEAD")
@@ -175,14 +179,15 @@ def _branch(ref: str, commit: str) -> Branch:
     return Branch(without_surrogates(ref.removeprefix(REMOTE_BRANCHES)), commit)
 
 
-def command_to_pull(run: Run, *, is_completed: bool) -> str:
-    """Return the command that pulls the branch that is checked out, or the default one if its upstream is gone.
-
-    Of a run that `is_completed` elsewhere it is the branch that has it so; while none is known to, a fetch tells.
-    """
-    survey = GitSurvey(run.root)
-    if is_completed:
-        there = survey.find_finished(run)
-        return "git fetch --prune" if there is None else survey.pull_command(there)
-    name = default_branch(run.root) or ""
+def command_to_pull(survey: GitSurvey) -> str:
+    """Return the command that pulls the branch that is checked out, or the default one if its upstream is gone."""
+    name = default_branch(survey.root) or ""
     return f"git switch {name} && git pull" if is_safe(name) and survey.is_gone else "git pull"
+
+
+def way_to_completed(survey: GitSurvey, run: Run) -> str:
+    """Return how to get the files of a run that was completed elsewhere, as it follows these words."""
+    there = survey.find_finished(run)
+    if there is None:
+        return ", and no branch that was fetched has it so: `git fetch --prune` asks again"
+    return f", after the commit that is here: run `{survey.pull_command(there)}`"

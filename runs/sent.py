@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from faber_ledger.ledger.clock import event_id, now
-from faber_ledger.ledger.event_types import NO_NEWS
+from faber_ledger.ledger.event_types import RECORDED_BY_LOOKS
 from faber_ledger.ledger.log import Log
 from faber_ledger.runs.carry import SECONDS_TO_SEND, consent_of, is_sending
 from faber_ledger.runs.clone import known_writer
@@ -145,7 +145,7 @@ def describe_unsent(run: Run, log: Log, *, is_start: bool, is_open: bool = False
     if count <= 0 or (is_open and consent.is_automatic and not sent.problem):
         return None
     events, them = (f"{count} events", "them") if count != 1 else ("1 event", "it")
-    if not (is_start or sent.problem) and log.are_newest(NO_NEWS, known_writer(run.root), count):
+    if not (is_start or sent.problem) and log.are_newest(RECORDED_BY_LOOKS, known_writer(run.root), count):
         return None
     if is_sending(run.root):
         return None if is_start else f"{events} on the way to {consent.remote}"

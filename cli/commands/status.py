@@ -34,7 +34,8 @@ from faber_ledger.ledger.clock import now, seconds_of, utc_text
 from faber_ledger.ledger.command_errors import NoActiveRun
 from faber_ledger.ledger.disk import FileRefused
 from faber_ledger.ledger.errors import StateMissing
-from faber_ledger.ledger.foreign import are_news, missing_in_file
+from faber_ledger.ledger.event_types import RECORDED_BY_LOOKS
+from faber_ledger.ledger.foreign import missing_in_file
 from faber_ledger.ledger.queries import Summary, summarize
 from faber_ledger.projections.difference import differing_blocks
 from faber_ledger.projections.fold import blocks_of, entry_of, fold, newest_open, open_sessions, session_history
@@ -106,9 +107,11 @@ def status(run: str | None, as_json: bool) -> None:
     is_unnamed = run is None and state.get("status") in FINISHED
     is_at_remote = is_unnamed and is_of_another(meant)
     at_work = _at_work(meant) if is_unnamed and not is_at_remote and not as_json else []
-    lines = [*_status_lines(meant, state, found, elsewhere, at_work), *_not_in_file_lines(meant, state, found)]
+    lines = [*_status_lines(meant, state, found, elsewhere, at_work)]
     survey = GitSurvey(root)
     missing = survey.find_missing(meant)
+    if missing is None or not survey.is_merged(missing):  # then the default branch is to be pulled
+        lines += _not_in_file_lines(meant, state, found)
     if meant.is_kept and missing is None and state.get("status") not in FINISHED:
         lines.append(not_in_tree(meant, found.branch))
     if missing is not None:
@@ -181,7 +184,7 @@ def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
         notes, usage = [note for note, _ in notes_of(log)], Usage(log.usage())
         found = Found(summarize(log), blocks, current, start, is_here, branch, notes=notes, usage=usage)
         lacking = set() if carries_refs(run.root) or run.is_kept else missing_in_file(log, run.ledger_path)
-        missing = len(lacking) if are_news(log, lacking) else 0
+        missing = len(lacking) if log.has_others(lacking, RECORDED_BY_LOOKS) else 0
         if carries_refs(run.root):
             # a client that lives sends what it recorded when it ends
             own = client_here(run.root, log.last_start(before=None, writer=known_writer(run.root)))
@@ -196,7 +199,7 @@ def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
 
 
 def _unsent_files(run: Run, *, is_open: bool) -> str | None:
-    """Return which of a run's files are to be sent, and how; not those that git tracks, which carries them."""
+    """Return which of a run's files are to be sent, and how; not those that git tracks: they come with a commit."""
     consent, sent = consent_of(run.root), Sent(run)
     kept: list[str] = []
     due = due_files(run, sent, kept.append) if sent.commit and not sent.is_forgotten else []

@@ -18,8 +18,9 @@ from faber_ledger.context.branch import branch_of_run, where_files_are
 from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.ledger.encoding import HASH, ID, PAYLOAD, ROW
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, StateInvalid, StateMissing
+from faber_ledger.ledger.event_types import RECORDED_BY_LOOKS
 from faber_ledger.ledger.file import check_file
-from faber_ledger.ledger.foreign import are_news, missing_in_file, open_untrusted
+from faber_ledger.ledger.foreign import missing_in_file, open_untrusted
 from faber_ledger.ledger.gate import examine
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import effective_redactions
@@ -122,13 +123,13 @@ def _published_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
         difference = find_difference(log.stream, blocks_of(state)) if state is not None else None
         is_complete = carries_refs(run.root) or note.heads == log.heads_text() or _has_all_rows(run.ledger_path, log)
         lacking = set[str]() if carries_refs(run.root) else missing_in_file(log, run.ledger_path)
-        is_news = are_news(log, lacking)
+        has_more = log.has_others(lacking, RECORDED_BY_LOOKS)
     lacked = len(lacking)
     if why is None and lacked and not any([names[one].hex() in note.published for one in lacking]):
         were = "it was" if lacked == 1 else "they were"
         why = f"{were} recorded elsewhere in this clone, or while git had taken the run away"
     if why is not None:
-        if lacked and is_news:
+        if has_more:
             is_over = state is not None and state.get("status") in FINISHED and not note.barred
             why = AS_FINISHED if is_over and is_finished_in_head(run) else why  # whatever is checked out
             if why != AS_FINISHED:  # nothing needs to be done

@@ -42,7 +42,7 @@ from faber_ledger.recording.server_state import (
 from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.git import is_tracked, project_key
 from faber_ledger.runs.git_command import run_git
-from faber_ledger.runs.in_git import command_to_pull
+from faber_ledger.runs.in_git import GitSurvey, command_to_pull, way_to_completed
 from faber_ledger.runs.log import open_run_log, read_log
 from faber_ledger.runs.progress import FINISHED, current_phase
 from faber_ledger.runs.run import Run
@@ -185,8 +185,10 @@ def _take_state(run: Run, sent: Sent, theirs: dict[str, Any], remote: str, warn:
         elif not run.is_kept and is_tracked(run.state_path) is not False:
             sent.here.seen = sent.commit
             if time_of(theirs) > time_of(ours):
-                how = command_to_pull(run, is_completed=theirs.get("status") == "completed")
-                what = f"the run has gone on ({words}) after the commit that is here: `{how}`"
+                survey = GitSurvey(run.root)
+                what = f"the run has gone on ({words}) after the commit that is here: `{command_to_pull(survey)}`"
+                if sent.is_completed:
+                    what = f"the run was completed elsewhere{way_to_completed(survey, run)}"
                 warn(f"{run.run_id}: {what}")
         elif _is_set_back(run, sent, sent.here.base):
             common = run_git("merge-base", sent.here.base, sent.commit, at=run.root).stdout.decode().strip()

@@ -30,7 +30,7 @@ def in_git_line(survey: GitSurvey, missing: Missing, seal: str, folder: str) -> 
     names = [*missing.uncommitted, *missing.of_faber]
     if not (names or is_unpushed or missing.newer) or (tree is not None and stopped_command(tree)):
         return None
-    is_merged = missing.newer is not None and missing.newer not in survey.pulled
+    is_merged = survey.is_merged(missing)
     if missing.newer is not None and is_merged and names:
         stash = f"`git stash push -- {quote_word(folder)}` sets {'them' if names[1:] else 'it'} aside for the pull"
         are, kept = "are" if names[1:] else "is", "what was recorded stays in this clone's log"

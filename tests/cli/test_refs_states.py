@@ -342,8 +342,9 @@ def test_a_run_that_was_completed_elsewhere_is_pulled_where_it_is(tmp_path: Path
     def status() -> str:
         return two.faber("status").stdout
 
-    assert "(completed, build) after the commit that is here: `git fetch --prune`\n" in two.sync().stderr
-    assert "This run was completed elsewhere, after the commit that is here: run `git fetch --prune`.\n" in status()
+    unknown = "run was completed elsewhere, and no branch that was fetched has it so: `git fetch --prune` asks again"
+    assert f"the {unknown}\n" in two.sync().stderr
+    assert f"This {unknown}.\n" in status()
     one.git("push", "-q")
     two.git("fetch", "-q")
     assert "after the commit that is here: run `git pull`.\n" in status()

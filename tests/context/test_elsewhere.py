@@ -113,6 +113,8 @@ def test_a_run_that_was_finished_merged_and_deleted_elsewhere_is_not_gone_on_wit
     status = laptop.faber("status").stdout
     aside = f": `git stash push -- .fractary/runs/{RUN}` sets them aside for the pull;"
     assert f"origin/main has a newer version, and ledger.db and state.json are not committed{aside}" in status
+    laptop.git("stash", "push", "-q", "--", f".fractary/runs/{RUN}")
+    assert "Not yet in " not in laptop.faber("status").stdout  # main is to be pulled, and nothing sealed here
 
 
 def test_a_run_that_was_finished_and_merged_elsewhere_is_named_before_the_branch_is_pruned(

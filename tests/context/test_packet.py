@@ -134,6 +134,9 @@ def test_the_sections_stand_in_the_order_of_the_packets_page() -> None:
     order += ["LISTED", "NOTE", "SUMMARY", "===== orchestration-protocol", WHOLE, END]
     places = [text.index(words) for words in order]
     assert places == sorted(places)
+    for more_of in ({}, {"is_outlined": True}):
+        short = part("short", "A line of it.\n" * (100 if more_of else 3), required=True, **more_of)
+        assert WHOLE not in pack(position_of(RUN, state), [short], [], budget=9_500, state=state)[0]
 
 
 def test_of_two_required_texts_the_first_is_whole() -> None:
@@ -142,7 +145,7 @@ def test_of_two_required_texts_the_first_is_whole() -> None:
     texts = [part(name, f"# {name}\n\n## A\n\n{'a word of it ' * 290}\n", required=True) for name in ("one", "two")]
     parts = [*texts, part("orchestration-protocol", protocol(), required=True)]
     _, given = pack(position_of(RUN, state), parts, [], budget=9_500, state=state)
-    assert "inline" in (given["one"], given["two"])
+    assert [given[name] for name in ("one", "two")] == ["inline", "outline"]
 
 
 # Where the budget is set

@@ -250,7 +250,7 @@ def test_used_up_retries_are_said_before_what_to_do(project: Project) -> None:
     assert "used up" not in said
     said = position_in(project, retries={"evaluate": 2})
     stop = "The retries of phase evaluate are used up (2 of 2): ask the user before you try again.\n"
-    assert 0 < said.find(stop) < said.index("What to do, unless the protocol's rules on failures say otherwise: ")
+    assert 0 < said.find(stop) < said.index("What to do then: ")
 
 
 @pytest.mark.parametrize(("count", "stops"), [(2, False), (3, True), (800, True)])
@@ -306,7 +306,7 @@ def test_a_wrong_branch_is_said_before_what_to_do(project: Project) -> None:
     project.deliver(STARTUP, client="who breaks off", pid=None)
     project.git("branch", "feature/258")
     packet = packet_of(project)
-    assert " `git log feature/258` shows its commits. What is uncommitted here may be other work: ask " in packet
+    assert " `git log feature/258` shows the commits of its branch. If `git status` shows changes here, " in packet
     assert 0 < packet.find("\nThe session before this conversation broke off") < packet.find("\nBranch: feature/258")
 
 
@@ -668,6 +668,11 @@ def test_uncommitted_work_that_a_merge_has_brought_is_not_asked_for(tmp_path: Pa
     laptop.deliver("SessionEnd.prompt_input_exit.interactive", client="one")
     laptop.commit()
     laptop.git("switch", "--quiet", "main")
+    laptop.git("checkout", "--quiet", "feat/one", "--", ".fractary")
+    laptop.commit_file("other.py", "x = 2\n", "The ledger came, and other work")
+    asked = laptop.clone(tmp_path / "asked", "dev-machine-3")
+    asked.git("update-ref", "-d", "refs/remotes/origin/feat/one")
+    assert "ask for them" in (asked.deliver(STARTUP, client="two").packet or "")
     laptop.git("merge", "--quiet", "--no-ff", "--no-edit", "feat/one")
     laptop.git("branch", "--quiet", "--delete", "feat/one")
     desktop = laptop.clone(tmp_path / "desktop", "dev-machine-2")
