@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class SessionSummary(TypedDict):
     """A session; `newly_completed` are the phases that it completed, and not one that ended before it.
 
-    `worked_in` are the other phases in which it used tokens. `agent` and `agent_version` are the client's; null if no
+    `worked_in` are the other phases of `phases_of`. `agent` and `agent_version` are the client's; null if no
     start in the log names them. `last_event_at` is when the session itself was heard of last, null if that was not
     noted: all that is known of when an abandoned one ended.
     """
@@ -52,6 +52,7 @@ class SessionFacts:
         self.last_event_at: dict[str, str] = {}
         self.done_before: dict[str, list[str]] = {}  # the phases that were completed when it began
         self.phases_used: dict[str, dict[str, None]] = {}  # in which it used tokens
+        self.last_phase: dict[str, str] = {}
         for recorded in events:
             self.note(recorded)
 
@@ -60,6 +61,8 @@ class SessionFacts:
         event = recorded["event"]
         if is_heard(event):
             self.last_event_at[str(event.get("session_id"))] = recorded["at"]
+        if isinstance(phase := event.get("phase"), str):
+            self.last_phase[str(event.get("session_id"))] = phase
         if event["type"] == "usage_recorded" and isinstance(phase := event.get("in_phase"), str):
             self.phases_used.setdefault(str(event.get("session_id")), {})[phase] = None
         if event["type"] == "session_started":
@@ -68,9 +71,11 @@ class SessionFacts:
             self._of[str(event.get("session_id"))] = known
             self.done_before[str(event.get("session_id"))] = _texts(event.get("phases_completed"))
 
-    def phases_of(self, session_id: str) -> list[str]:
-        """Return the phases in which a session used tokens."""
-        return [*self.phases_used.get(session_id, ())]
+    def phases_of(self, session_id: str, *, is_abandoned: bool) -> list[str]:
+        """Return the phases in which a session used tokens; of one whose tokens may be unknown, also its last one."""
+        last = self.last_phase.get(session_id, "")
+        is_new = is_abandoned and last and last not in self.done_before.get(session_id, ())
+        return [*(self.phases_used.get(session_id, {}) | ({last: None} if is_new else {}))]
 
     def find(self, session_id: str | None) -> tuple[str | None, str | None]:
         """Return a session's agent and its version."""
@@ -99,6 +104,7 @@ def summarize_sessions(blocks: Blocks, facts: SessionFacts | None = None) -> Ite
         session_id = str(entry.get("session_id"))
         agent, version = noted.find(session_id)
         completed_first = [phase for phase in completed if first[phase] == id(entry)]
+        phases = noted.phases_of(session_id, is_abandoned=entry.get("end_reason") == ABANDONED)
         yield {
             "session_id": session_id,
             "agent": agent,
@@ -109,7 +115,7 @@ def summarize_sessions(blocks: Blocks, facts: SessionFacts | None = None) -> Ite
             "last_event_at": noted.last_event_at.get(session_id),
             "ended_at": entry.get("ended_at"),
             "end_reason": entry.get("end_reason"),
-            "worked_in": [phase for phase in noted.phases_of(session_id) if phase not in completed_first],
+            "worked_in": [phase for phase in phases if phase not in completed_first],
             "newly_completed": completed_first,
             "artifacts_loaded": _texts(entry.get("artifacts_loaded")),
         }

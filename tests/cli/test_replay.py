@@ -200,3 +200,19 @@ def test_what_was_completed_before_a_session_began_is_anothers(tmp_path: Path) -
     append_history(str(project.ledger_path), history.end("two", 10, completed=built).end("one", 10, completed=built))
     sessions = json.loads(project.said("replay", "--json"))["data"]["sessions"]
     assert [one["newly_completed"] for one in sessions] == [["build"], ready]
+
+
+def test_an_abandoned_session_was_also_in_the_phase_that_it_was_last_in(tmp_path: Path) -> None:
+    """What it used may be known to another machine alone."""
+    project = Project.noted(tmp_path / "project")
+    project.deliver("SessionStart.startup.print", client="one")
+    done = {"status": "completed"}
+    project.change_state(current_phase="evaluate", phases={"build": done, "evaluate": {"status": "in_progress"}})
+    project.said("note", "look at the lint", env={"CLAUDE_CODE_SESSION_ID": "one"})
+    project.deliver("SessionStart.startup.print", client="two")
+    assert project.said("replay").splitlines()[2].endswith("  abandoned  build ✓, evaluate")
+    project.change_state(current_phase="evaluate", phases={"build": done, "evaluate": done})
+    project.deliver("SessionEnd.prompt_input_exit.interactive", client="two")
+    project.deliver("SessionStart.startup.print", client="three")
+    project.deliver("SessionStart.startup.print", client="four")
+    assert project.said("replay").splitlines()[4].endswith("  abandoned  -")
