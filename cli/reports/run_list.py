@@ -43,7 +43,6 @@ from faber_ledger.runs.progress import (
     branch_name,
     current_phase,
     current_step,
-    phase_statuses,
     phases_completed,
     place_of,
     resume_point,
@@ -320,7 +319,7 @@ def position_lines(run: Run, state: dict[str, Any]) -> Iterator[str]:
     facts = state_facts(state)
     if facts["workflow"] == DEFAULT_WORKFLOW:
         del facts["workflow"]
-    if facts["phase"] or {*phase_statuses(state).values()} <= {"completed"}:
+    if facts["phase"] or state.get("status") == "completed":
         del facts["phases completed"]  # those before the phase, or all
     yield from _lines_of(facts | _phase_facts(run, state))
 

@@ -120,9 +120,9 @@ def search_state(run_id: str, state: dict[str, Any], query: WordQuery, project: 
 
 
 def _searched_texts(state: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield each text of a state, its path, and the entry of a list that it is in, whose short fields are one text.
+    """Yield each text of a state, its path, and the object that it is in.
 
-    Where the run is at work is left out.
+    The short fields of an entry of a list are one text. Where the run is at work is left out.
     """
     for name, value in state.items():
         if name in PLACE:
@@ -135,7 +135,8 @@ def _searched_texts(state: dict[str, Any]) -> Iterator[tuple[str, str, dict[str,
         for path, text in state_texts({name: value}):
             place, _, key = path.partition(".")
             if key not in short.get(place, ()):
-                yield path, text, entries.get(place) or (value if isinstance(value, dict) else {})
+                is_member = isinstance(value, dict) and "." not in key and "[" not in key
+                yield path, text, entries.get(place) or (value if is_member else {})
 
 
 def _short_fields(entry: dict[str, Any]) -> dict[str, str]:

@@ -398,7 +398,7 @@ def _branch(sources: Sources) -> Iterator[str]:
         yield _line(f"Commit: {commit}")
     if work and work["others"] and not branch:
         count = f"{work['others']} commit{'s' if work['others'] > 1 else ''}"
-        yield _line(f"Not listed: merges, and {count} that changed nothing outside .fractary")
+        yield _line(f"Not listed: {count} that changed nothing outside .fractary, and any merges")
     if work and work["missing"]:
         yield _line(f"Commits not in this clone (squashed or deleted): {', '.join(work['missing'])}")
 
