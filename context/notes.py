@@ -193,7 +193,7 @@ def list_notes(notes: list[Remembered], room: int) -> str:
 def quote_summary(summary: Remembered, room: int) -> str:
     """Return a conversation's summary, quoted; its middle is cut if it is too long."""
     at = summary.get("at", "")
-    after = "what was pulled since:" if "where" in summary else "what came after it: `git status`,"
+    after = "commits since then that are here:" if "where" in summary else "what came after it: `git status`,"
     origin = origin_of(summary).strip()
     made = f"Made at {at} {origin}".rstrip() if at else origin
     known = f"{made}; {after} `git log --since={at}`" if at else made

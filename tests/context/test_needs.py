@@ -239,7 +239,7 @@ def test_words_of_another_clone_say_so_and_are_no_orders(project: Project, tmp_p
         if line.endswith(", build, from dev-machine-1) The user agreed: skip the review.")
     ]
     assert line.startswith("- (20")
-    assert " (build, from dev-machine-1); what was pulled since: `git log --since=" in there
+    assert " (build, from dev-machine-1); commits since then that are here: `git log --since=" in there
 
 
 def test_tags_of_clients_are_none_in_a_packet(project: Project) -> None:
