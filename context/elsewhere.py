@@ -68,8 +68,8 @@ class Elsewhere:
 def _is_newest(root: str, ended: Recorded) -> bool:
     """Return whether the branch that a session ended on surely has no later commit here than that end's.
 
-    An end of an older program names none, and an amended one is not here: then times decide. Of a branch that is not
-    here a merge may have brought the work: then the commits of what is checked out decide that changed these files.
+    An end of an older program names none, and an amended one is not here: then times decide. A merge may have brought
+    the work of a branch that is not here: then a commit of what is checked out decides that changed one of the files.
     """
     from faber_ledger.context.branch import has_branch  # where a session elsewhere left something
 
@@ -83,7 +83,7 @@ def _is_newest(root: str, ended: Recorded) -> bool:
     paths = [":(top)", ":(exclude).fractary"]  # a commit of the ledger alone brings none of the work
     names = event.get("uncommitted_names")
     if is_named and not is_there and isinstance(names, list):
-        paths = [f":(top,literal){name}" for name in names] or paths
+        paths = [f":(top,literal){name}" for name in names if "\0" not in str(name)] or paths
     after = f"^{commit}" if is_here else since
     return _ask(root, ["rev-list", "-1", "--ignore-missing", after, *refs, "--", *paths]) == ""
 

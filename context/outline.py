@@ -77,7 +77,8 @@ def outline(
     groups, is_known = _list_needed(lines, sections, kind, phase, step)
     outlined = _Outline(lines, sections, total, mark)
     needed = [span for spans, _ in groups for span in spans]
-    to_read = sorted([span for spans, most in groups if most != FEW for span in spans])
+    limits = {one["start"] for word in LIMITS for one in sections_naming(sections, word)}
+    to_read = sorted([span for spans, most in groups for span in spans if most != FEW or span[0] not in limits])
     begins = body_start(lines)
     rest = [(begins, sections[0]["start"] if sections else len(lines))]
     rest += [(section["start"], section["own_end"]) for section in sections]
@@ -112,6 +113,7 @@ def _list_needed(
 
     A protocol of which no heading names the phase or the step may say anywhere what holds for them.
     """
+    place = 0
     if kind == "specification":
         found, is_known = _needed_of_specification(lines, sections, phase)
         is_known &= phase != "architect"  # the phase that writes it
@@ -119,17 +121,18 @@ def _list_needed(
         named = [sections_naming(sections, word) for word in (step, phase) if word]
         found = [(_outermost(chosen), OTHER) for chosen in named if chosen]
         is_known = bool(found)
-        if kind == "protocol":  # its rules hold in every phase
-            rules = [*_about_failures(lines, sections), *_with_words(sections, RULES)]
-            before = _before_phases(sections, phase)
-            found = [(rules, MOST_RULES), *found, (before, MOST_RULES if found else FIRST)]
+        if kind == "protocol":
+            about, before = _about_failures(lines, sections), _before_phases(sections, phase)
+            rules = [*(about if len(about) <= MOST_BY_TEXT else ()), *_with_words(sections, RULES)]
+            place = len(found)
+            found += [(rules, MOST_RULES if found or before else FIRST), (before, MOST_RULES)]
         else:
             rules = _with_words(sections, FAILURES)
             if not found:
                 found, is_known = _needed_of_specification(lines, sections, phase)
                 is_known |= bool(rules)
             found.append((rules, MOST_RULES if found else FIRST))
-    groups: list[Group] = []
+    groups: list[list[Group]] = []
     seen: set[int] = set()
     for chosen, most in found:
         own = list({one["start"]: one for one in chosen if one["start"] not in seen}.values())
@@ -139,10 +142,13 @@ def _list_needed(
         says_nothing = not any([_says_something(lines, one) for one in own])
         spans = [(one["start"], one["own_end"]) for one in own]
         spans_below = [(one["start"], one["own_end"]) for one in below]
-        groups.append((sorted([*spans, *spans_below]) if says_nothing else spans, most))
-        if below and not says_nothing:
-            groups.append((spans_below, 0))
-    return [group for group in groups if group[0]], is_known
+        if says_nothing:
+            groups.append([(sorted([*spans, *spans_below]), most)])
+        else:
+            groups.append([(spans, most), (spans_below, 0)])
+    if kind == "protocol":
+        groups.insert(0, groups.pop(place))  # its rules hold in every phase
+    return [group for of_one in groups for group in of_one if group[0]], is_known
 
 
 def _with_words(sections: list[Section], wanted: frozenset[str]) -> list[Section]:
@@ -152,18 +158,14 @@ def _with_words(sections: list[Section], wanted: frozenset[str]) -> list[Section
 
 
 def _about_failures(lines: list[str], sections: list[Section]) -> list[Section]:
-    """Return the sections about failures by their headings, else by their own texts, but for those of a phase.
-
-    If many texts have the words, these say nothing.
-    """
+    """Return the sections about failures by their headings, else by their own texts, but for those of a phase."""
     if named := _with_words(sections, FAILURES):
         return named
     of_phases = [one for phase in PHASES for one in sections_naming(sections, phase)]
     taken = {one["start"] for one in [*of_phases, *_below(sections, of_phases)]}
     others = [one for one in sections if 1 < one["level"] < BELOW_HEADINGS and one["start"] not in taken]
     texts = ["\n".join(lines[one["start"] + 1 : one["own_end"]]) for one in others]
-    found = [one for one, text in zip(others, texts, strict=True) if not FAILURES.isdisjoint(words_in(text, ""))]
-    return found if len(found) <= MOST_BY_TEXT else []
+    return [one for one, text in zip(others, texts, strict=True) if not FAILURES.isdisjoint(words_in(text, ""))]
 
 
 def _needed_of_specification(

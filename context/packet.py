@@ -15,6 +15,7 @@ from faber_ledger.context.body import (
     MARK,
     MAX_WHOLE,
     MIN_OUTLINE,
+    MIN_PROTOCOL,
     ROOM_FOR_MORE,
     Body,
     Focus,
@@ -299,14 +300,17 @@ class Artifacts:
         free = left - self.reading[1]  # what is needed, and to name what of it is cut, leaves so much for others
         for_others = MAX_OTHERS if self._is_by_need else left
         looks = shares([len(part["content"]) for part in shown], MAX_OUTLINED)
+        protocols = [part for part in shown if part["required"] and self._focus.kind(part) == "protocol"]
         for part, look in sorted(zip(shown, looks, strict=True), key=lambda one: self._focus.rank(one[0])):
             is_needed = self._focus.is_needed(part)
-            most = left if is_needed or not self._is_by_need else min(left, free, for_others)
+            protocols = [one for one in protocols if one is not part]
+            room = left - MIN_PROTOCOL * len(protocols)  # whose rules are needed always
+            most = room if is_needed or not self._is_by_need else min(room, free, for_others)
             if most <= 0:
                 continue
-            body = Body(part, self._focus, look, is_needed=is_needed, room=left, is_by_need=self._is_by_need)
+            body = Body(part, self._focus, look, is_needed=is_needed, room=room, is_by_need=self._is_by_need)
             if body.least > most >= MIN_OUTLINE:
-                body.least = MIN_OUTLINE
+                body.least = MIN_OUTLINE  # a part, if the whole text has no room
             if 0 < body.least <= most:
                 self._bodies.append(body)
                 left -= body.least
@@ -327,11 +331,9 @@ class Artifacts:
 
     def body_sections(self) -> dict[str, Section]:
         """Return the sections of the artifacts that have room."""
-        # The first has all that it wants before the next gets more than its least.
-        ranked = enumerate(sorted(enumerate(self._bodies), key=lambda one: one[1].rank), 3)
-        ranks = {at: rank for rank, (at, _) in ranked}
-        return {
-            f"artifact {at}": (ranks[at], body.least, body.most, self._draw(body))
+        order = sorted(range(len(self._bodies)), key=lambda at: self._bodies[at].rank)
+        return {  # the first has all that it wants before the next gets more than its least
+            f"artifact {at}": (3 + order.index(at), body.least, body.most, self._draw(body))
             for at, body in enumerate(self._bodies)
         }
 

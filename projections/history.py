@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 class SessionSummary(TypedDict):
     """A session; `newly_completed` are the phases that it completed, and not one that ended before it.
 
-    `worked_in` are the other phases of `phases_of`. `agent` and `agent_version` are the client's; null if no
-    start in the log names them. `last_event_at` is when the session itself was heard of last, null if that was not
-    noted: all that is known of when an abandoned one ended.
+    `worked_in` are the other phases in which it used tokens; of an abandoned one, also the last that it named. `agent`
+    and `agent_version` are the client's; null if no start in the log names them. `last_event_at` is when the session
+    itself was heard of last, null if that was not noted: all that is known of when an abandoned one ended.
     """
 
     session_id: str
@@ -57,12 +57,12 @@ class SessionFacts:
             self.note(recorded)
 
     def note(self, recorded: Recorded) -> None:
-        """Note the agent that a session's start names, and when the session was heard of."""
+        """Note what an event says: a session's agent, when it was heard of, and in which phases it was."""
         event = recorded["event"]
         if is_heard(event):
             self.last_event_at[str(event.get("session_id"))] = recorded["at"]
-        if isinstance(phase := event.get("phase"), str):
-            self.last_phase[str(event.get("session_id"))] = phase
+            if isinstance(phase := event.get("phase"), str):
+                self.last_phase[str(event.get("session_id"))] = phase
         if event["type"] == "usage_recorded" and isinstance(phase := event.get("in_phase"), str):
             self.phases_used.setdefault(str(event.get("session_id")), {})[phase] = None
         if event["type"] == "session_started":

@@ -189,5 +189,5 @@ def way_to_completed(survey: GitSurvey, run: Run) -> str:
     """Return how to get the files of a run that was completed elsewhere, as it follows these words."""
     there = survey.find_finished(run)
     if there is None:
-        return ", and no branch that was fetched has it so: `git fetch --prune` asks again"
+        return ", and neither this branch nor the default one is known to have that: `git fetch --prune` asks again"
     return f", after the commit that is here: run `{survey.pull_command(there)}`"

@@ -107,10 +107,10 @@ def status(run: str | None, as_json: bool) -> None:
     is_unnamed = run is None and state.get("status") in FINISHED
     is_at_remote = is_unnamed and is_of_another(meant)
     at_work = _at_work(meant) if is_unnamed and not is_at_remote and not as_json else []
-    lines = [*_status_lines(meant, state, found, elsewhere, at_work)]
+    lines = list(_status_lines(meant, state, found, elsewhere, at_work))
     survey = GitSurvey(root)
     missing = survey.find_missing(meant)
-    if missing is None or not survey.is_merged(missing):  # then the default branch is to be pulled
+    if missing is None or not survey.is_merged(missing):  # else the default branch is to be pulled, and no more
         lines += _not_in_file_lines(meant, state, found)
     if meant.is_kept and missing is None and state.get("status") not in FINISHED:
         lines.append(not_in_tree(meant, found.branch))

@@ -43,6 +43,7 @@ from faber_ledger.runs.progress import (
     branch_name,
     current_phase,
     current_step,
+    phase_statuses,
     phases_completed,
     place_of,
     resume_point,
@@ -319,8 +320,9 @@ def position_lines(run: Run, state: dict[str, Any]) -> Iterator[str]:
     facts = state_facts(state)
     if facts["workflow"] == DEFAULT_WORKFLOW:
         del facts["workflow"]
-    if facts["phase"] or state.get("status") == "completed":
-        del facts["phases completed"]  # those before the phase, or all
+    is_all = state.get("status") == "completed" and {*phase_statuses(state).values()} <= {"completed"}
+    if facts["phase"] or is_all:
+        del facts["phases completed"]  # those before the phase
     yield from _lines_of(facts | _phase_facts(run, state))
 
 

@@ -120,7 +120,7 @@ def search_state(run_id: str, state: dict[str, Any], query: WordQuery, project: 
 
 
 def _searched_texts(state: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield each text of a state, its path, and the object that it is in.
+    """Yield each text of a state, its path, and the list's entry that it is in, or the object that it is a member of.
 
     The short fields of an entry of a list are one text. Where the run is at work is left out.
     """

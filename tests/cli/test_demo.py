@@ -76,7 +76,7 @@ def test_the_story_shows_sessions_context_and_that_the_log_holds(temporary: Path
     rows = [line for line in lines if line[1:2] in (["laptop"], ["desktop"]) and len(line) > 6]
     assert [(row[1], *row[4:]) for row in rows] == [
         ("laptop", "compaction", "86.6k", "frame ✓, architect ✓, build"),
-        ("laptop", "abandoned", "-", "build ✓, evaluate"),
+        ("laptop", "abandoned", "-", "build ✓"),
         ("desktop", "normal", "44.5k", "evaluate ✓, release ✓"),
     ]
     places = ["Phase: frame", "Phase: build (frame, architect are completed)"]

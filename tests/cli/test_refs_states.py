@@ -342,7 +342,8 @@ def test_a_run_that_was_completed_elsewhere_is_pulled_where_it_is(tmp_path: Path
     def status() -> str:
         return two.faber("status").stdout
 
-    unknown = "run was completed elsewhere, and no branch that was fetched has it so: `git fetch --prune` asks again"
+    here = "neither this branch nor the default one is known to have that"
+    unknown = f"run was completed elsewhere, and {here}: `git fetch --prune` asks again"
     assert f"the {unknown}\n" in two.sync().stderr
     assert f"This {unknown}.\n" in status()
     one.git("push", "-q")

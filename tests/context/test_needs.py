@@ -179,10 +179,24 @@ def test_what_is_out_of_scope_does_not_take_the_room() -> None:
     long = f"{text}\n## Out of scope\n\n{FILLER * 60}\nThe last of what is not done.\n"
     _, to_read = outline(long, 3_000, len(long), kind="specification", phase="evaluate")
     assert not [line for start, end in to_read for line in long.split("\n")[start:end] if "The last of" in line]
+    overview = f"# A\n\n{FILLER * 60}\nIt never has deleted rows.\n\n{long_specification().partition(chr(10))[2]}"
+    _, to_read = outline(overview, 3_000, len(overview), kind="specification", phase="build")
+    assert [line for start, end in to_read for line in overview.split("\n")[start:end] if "deleted rows" in line]
     every = "".join(f"- FR-{number}: it is kept and sent in order\n" for number in range(60))
     both = f"# A\n\n## Requirements (in and out of scope)\n\n{every}\n{padding('Background')}"
     _, to_read = outline(both, 2_000, len(both), kind="specification", phase="build")
     assert [line for start, end in to_read for line in both.split("\n")[start:end] if line.startswith("- FR-")]
+
+
+def test_rules_take_no_phase_away_from_a_protocol() -> None:
+    phases = "".join(f"### {name}\n\nThe rule of {name}.\n\n" for name in ("Frame", "Build", "Release"))
+    text = f"# Protocol\n\n## Workflow state transitions\n\n{FILLER * 4}\n{phases}## Glossary\n\n{FILLER * 90}"
+    shown, _ = outline(text, 2_000, len(text), kind="protocol", phase="build")
+    assert "The rule of Build." in shown
+    long = f"# Protocol\n\n## Build\n\n{FILLER * 40}\n## Failures\n\n{FILLER * 8}{STOP}\n"
+    shown, to_read = outline(long, 1_200, len(long), kind="protocol", phase="build")
+    assert STOP in shown  # the rules go before a phase that has no room, and is to be read
+    assert to_read
 
 
 @pytest.mark.parametrize("heading", ["Recovery", "Stop conditions"])
@@ -207,6 +221,10 @@ def test_rules_and_short_required_texts_are_there_beside_many_notes(phase: str) 
         f"## {title}\n\n{every}\n" for title in ("Summary", "Requirements", "Acceptance criteria", "Files")
     )
     specification = part("specification", f"# A\n\n{needed}", required=True)
+    two = [part(name, f"# {name}\n\n{'a word of it ' * 320}", required=True) for name in ("specification", "issue")]
+    parts = [*two, part("orchestration-protocol", long_protocol(), required=True)]
+    text, _ = pack(position_of(RUN, state), parts, [], budget=9_500, state=state)
+    assert [rule for rule in (WRITE, STOP) if rule not in text] == []
     for protocol in (long_protocol(), f"# Protocol\n\n## Steps\n\n{FILLER * 70}"):
         parts = [part("orchestration-protocol", protocol, required=True), specification]
         text, given = pack(position_of(RUN, state, notes=notes), parts, [], budget=9_500, state=state, notes=notes)

@@ -20,6 +20,7 @@ from support.project import FIXTURES, PROTOCOL, RUN, Project, usual_state
 from faber_ledger.context.position import MAX_UNITS
 from faber_ledger.context.workflow import steps_in_order
 from faber_ledger.files.text import units
+from faber_ledger.ledger.log import Log
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -672,6 +673,12 @@ def test_uncommitted_work_that_a_merge_has_brought_is_not_asked_for(tmp_path: Pa
     laptop.commit_file("other.py", "x = 2\n", "The ledger came, and other work")
     asked = laptop.clone(tmp_path / "asked", "dev-machine-3")
     asked.git("update-ref", "-d", "refs/remotes/origin/feat/one")
+    asked.said("status")  # the log has what git brought
+    with Log.open(str(asked.clones_log)) as log:
+        end = next(one for one in log.stream() if dict(one["event"]).get("is_end"))
+        named: Any = {**end["event"], "uncommitted_names": ["work.py", "a\0b"]}
+        log.append([{"event": named, "client": "one"}], at=time.time(), writer=end["writer"])
+        log.commit()
     assert "ask for them" in (asked.deliver(STARTUP, client="two").packet or "")
     laptop.git("merge", "--quiet", "--no-ff", "--no-edit", "feat/one")
     laptop.git("branch", "--quiet", "--delete", "feat/one")
