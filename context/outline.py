@@ -14,6 +14,8 @@ from faber_ledger.runs.progress import PHASES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from faber_ledger.context.markdown import Section
 
     Span = tuple[int, int]  # lines, counted from 0; the second is not in it
@@ -39,7 +41,7 @@ WANTED_OF = {
 LIMITS = ("out of scope", "non-goals")  # words of headings
 # Words of headings under which a protocol says what holds in every phase.
 FAILURES = frozenset(["error", "errors", "fail", "fails", "failed", "failure", "failures", "retry", "retries"])
-RULES = FAILURES | frozenset(["state", "states", "status"])
+STATES = frozenset(["state", "states", "status"])
 QUESTIONS = frozenset(["feedback", "question", "questions"])  # words of headings about what the user is asked
 BOXES = ("- [ ]", "- [x]", "* [ ]", "* [x]")
 MOST_BY_TEXT = 3  # sections whose texts have words of failures
@@ -102,7 +104,7 @@ def lines_about_failures(text: str, phase: str) -> list[Span]:
     """Return the lines in which a protocol says what to do when a step fails, and those about a phase."""
     lines = text.rstrip().split("\n")
     sections = sections_of(lines)
-    named = [*_about_failures(lines, sections), *sections_naming(sections, phase)]
+    named = [*_about_failures(lines, sections, phase), *sections_naming(sections, phase)]
     return _join(sorted({(section["start"], section["end"]) for section in named}))
 
 
@@ -113,7 +115,6 @@ def _list_needed(
 
     A protocol of which no heading names the phase or the step may say anywhere what holds for them.
     """
-    place = 0
     if kind == "specification":
         found, is_known = _needed_of_specification(lines, sections, phase)
         is_known &= phase != "architect"  # the phase that writes it
@@ -122,33 +123,32 @@ def _list_needed(
         found = [(_outermost(chosen), OTHER) for chosen in named if chosen]
         is_known = bool(found)
         if kind == "protocol":
-            about, before = _about_failures(lines, sections), _before_phases(sections, phase)
-            rules = [*(about if len(about) <= MOST_BY_TEXT else ()), *_with_words(sections, RULES)]
-            place = len(found)
-            found += [(rules, MOST_RULES if found or before else FIRST), (before, MOST_RULES)]
+            about, before = _about_failures(lines, sections, phase), _before_phases(sections, phase)
+            about = about if len(about) <= MOST_BY_TEXT or _with_words(about, FAILURES) else []
+            rules = [*about, *_with_words(sections, STATES)]
+            # The rules hold in every phase.
+            found = [(rules, MOST_RULES if found or before else FIRST), *found, (before, MOST_RULES)]
         else:
             rules = _with_words(sections, FAILURES)
             if not found:
                 found, is_known = _needed_of_specification(lines, sections, phase)
                 is_known |= bool(rules)
             found.append((rules, MOST_RULES if found else FIRST))
-    groups: list[list[Group]] = []
+    groups: list[Group] = []
     seen: set[int] = set()
+    every = {one["start"] for chosen, _ in found for one in chosen}
     for chosen, most in found:
         own = list({one["start"]: one for one in chosen if one["start"] not in seen}.values())
         seen.update([one["start"] for one in own])
-        below = [one for one in _below(sections, own) if one["start"] not in seen]
+        below = [one for one in _below(sections, own) if one["start"] not in seen | every]
         seen.update([one["start"] for one in below])
         says_nothing = not any([_says_something(lines, one) for one in own])
         spans = [(one["start"], one["own_end"]) for one in own]
         spans_below = [(one["start"], one["own_end"]) for one in below]
-        if says_nothing:
-            groups.append([(sorted([*spans, *spans_below]), most)])
-        else:
-            groups.append([(spans, most), (spans_below, 0)])
-    if kind == "protocol":
-        groups.insert(0, groups.pop(place))  # its rules hold in every phase
-    return [group for of_one in groups for group in of_one if group[0]], is_known
+        groups.append((sorted([*spans, *spans_below]) if says_nothing else spans, most))
+        if below and not says_nothing:
+            groups.append((spans_below, 0))
+    return [group for group in groups if group[0]], is_known
 
 
 def _with_words(sections: list[Section], wanted: frozenset[str]) -> list[Section]:
@@ -157,15 +157,23 @@ def _with_words(sections: list[Section], wanted: frozenset[str]) -> list[Section
     return [section for section in titled if not wanted.isdisjoint(words_in(section["title"], ""))]
 
 
-def _about_failures(lines: list[str], sections: list[Section]) -> list[Section]:
-    """Return the sections about failures by their headings, else by their own texts, but for those of a phase."""
-    if named := _with_words(sections, FAILURES):
+def _about_failures(lines: list[str], sections: list[Section], phase: str) -> list[Section]:
+    """Return the sections about failures: by their headings, but for those of other phases, else by their own texts.
+
+    Of the texts those of no phase are looked at.
+    """
+    if named := _with_words(_without_phases(sections, [name for name in PHASES if name != phase]), FAILURES):
         return named
-    of_phases = [one for phase in PHASES for one in sections_naming(sections, phase)]
-    taken = {one["start"] for one in [*of_phases, *_below(sections, of_phases)]}
-    others = [one for one in sections if 1 < one["level"] < BELOW_HEADINGS and one["start"] not in taken]
-    texts = ["\n".join(lines[one["start"] + 1 : one["own_end"]]) for one in others]
-    return [one for one, text in zip(others, texts, strict=True) if not FAILURES.isdisjoint(words_in(text, ""))]
+    rest = [one for one in _without_phases(sections, PHASES) if 1 < one["level"] < BELOW_HEADINGS]
+    texts = ["\n".join(lines[one["start"] + 1 : one["own_end"]]) for one in rest]
+    return [one for one, text in zip(rest, texts, strict=True) if not FAILURES.isdisjoint(words_in(text, ""))]
+
+
+def _without_phases(sections: list[Section], phases: Iterable[str]) -> list[Section]:
+    """Return the sections that are not of these phases, nor below one that is."""
+    named = [one for phase in phases for one in sections_naming(sections, phase)]
+    taken = {one["start"] for one in [*named, *_below(sections, named)]}
+    return [one for one in sections if one["start"] not in taken]
 
 
 def _needed_of_specification(

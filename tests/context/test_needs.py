@@ -199,6 +199,21 @@ def test_rules_take_no_phase_away_from_a_protocol() -> None:
     assert to_read
 
 
+def test_of_the_phases_of_a_protocol_only_the_current_one_says_what_to_do_after_a_failure() -> None:
+    phases = "".join(
+        f"## {name}\n\nThe work of {name}. {FILLER}\n### Steps\n\n{FILLER * 20}\n### On failure\n\nFAIL {name}.\n\n"
+        for name in ("Frame", "Build", "Evaluate")
+    )
+    text = f"# Protocol\n\n{phases}## Errors\n\n{STOP}\n"
+    shown, _ = outline(text, 3_000, len(text), kind="protocol", phase="build")
+    assert [said for said in ("The work of Build.", "FAIL Build.", STOP) if said not in shown] == []
+    assert "FAIL Frame." not in shown
+    assert "FAIL Evaluate." not in shown
+    named = [line for start, end in lines_about_failures(text, "build") for line in text.split("\n")[start:end]]
+    assert "FAIL Build." in named
+    assert "FAIL Frame." not in named
+
+
 @pytest.mark.parametrize("heading", ["Recovery", "Stop conditions"])
 def test_what_a_protocol_says_of_failures_is_found_under_any_heading(heading: str) -> None:
     phases = "".join(f"## {name} phase\n\n{FILLER * 40}If a test fails, say so.\n\n" for name in ("Build", "Evaluate"))
