@@ -112,6 +112,12 @@ def test_resuming_a_run_that_waits_says_for_what(project: Project) -> None:
     assert "  Question to the user: 60 or 600?\n" in project.faber("run", "resume", run_id).stdout
 
 
+def test_status_of_a_cancelled_run_says_which_phases_were_completed(project: Project) -> None:
+    run_id = project.start_run("258")
+    Project(project.root, run_id).change_state(status="cancelled", phases={"frame": {"status": "completed"}})
+    assert "\nPhases completed: frame\n" in project.said("status", run_id)
+
+
 def test_status_says_for_what_a_run_waits_without_orders_to_the_agent(project: Project) -> None:
     run_id = project.start_run("258")
     Project(project.root, run_id).change_state(pending_approvals=[{"phase": "release", "reason": "it deploys"}])

@@ -179,9 +179,13 @@ def test_a_report_has_one_line_for_each_hit(project: Project) -> None:
 
 def test_an_entry_of_the_state_has_its_own_time(project: Project) -> None:
     error = {"error": "the kettle boils", "timestamp": "2026-01-04T10:00:00+01:00"}
-    project.change_state(**{"errors": [{"error": "no kettle"}, error, "kettle"], "errors[7": "kettle!"})
+    asked = {"prompt": "Which kettle?", "at": "2026-01-03T09:00:00Z", "more": ["kettles"]}
+    project.change_state(
+        feedback_request=asked, **{"errors": [{"error": "no kettle"}, error, "kettle"], "errors[7": "kettle!"}
+    )
     lines = project.faber("search", "kettle").stdout.splitlines()
     assert [line.split(maxsplit=3) for line in lines[1:]] == [
+        ["2026-01-03T09:00:00Z", "state", "feedback_request.prompt", "Which kettle?"],
         ["-", "state", "errors[0]", "error no kettle"],
         ["2026-01-04T09:00:00Z", "state", "errors[1]", "error the kettle boils"],
         ["-", "state", "errors[2]", "kettle"],

@@ -63,6 +63,8 @@ def test_a_colleagues_branch_stays_clean_until_the_run_is_taken_up(project: Proj
     project.git("clone", "--quiet", "--branch", BRANCH, str(tmp_path / "remote.git"), str(tmp_path / "theirs"))
     theirs = Project(tmp_path / "theirs", RUN, "their-machine")
     reviewer = {"GIT_AUTHOR_EMAIL": "dev@REVIEWER"}
+    theirs.said("reconstitute", RUN, "--only", "notes")  # which is recorded, and nothing to publish
+    assert (not_in_file(theirs), theirs.said("verify", RUN)) == (0, f"{RUN}: sound\n")
     packet = theirs.deliver(START, client="reviewer", pid="9", env=reviewer).packet or ""
     assert f"# FABER run {RUN}" in packet
     assert "last committed by dev@AUTHOR. " in packet
