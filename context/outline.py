@@ -14,8 +14,6 @@ from faber_ledger.runs.progress import PHASES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from faber_ledger.context.markdown import Section
 
     Span = tuple[int, int]  # lines, counted from 0; the second is not in it
@@ -158,22 +156,16 @@ def _with_words(sections: list[Section], wanted: frozenset[str]) -> list[Section
 
 
 def _about_failures(lines: list[str], sections: list[Section], phase: str) -> list[Section]:
-    """Return the sections about failures: by their headings, but for those of other phases, else by their own texts.
-
-    Of the texts those of no phase are looked at.
-    """
-    if named := _with_words(_without_phases(sections, [name for name in PHASES if name != phase]), FAILURES):
+    """Return the sections about failures: by headings that are not below another phase's, else by texts of no phase."""
+    others = [one for name in PHASES if name != phase for one in sections_naming(sections, name)]
+    below = {one["start"] for one in _below(sections, others)}
+    if named := _with_words([one for one in sections if one["start"] not in below], FAILURES):
         return named
-    rest = [one for one in _without_phases(sections, PHASES) if 1 < one["level"] < BELOW_HEADINGS]
+    of_phases = [*others, *sections_naming(sections, phase)]
+    taken = {one["start"] for one in [*of_phases, *_below(sections, of_phases)]}
+    rest = [one for one in sections if 1 < one["level"] < BELOW_HEADINGS and one["start"] not in taken]
     texts = ["\n".join(lines[one["start"] + 1 : one["own_end"]]) for one in rest]
     return [one for one, text in zip(rest, texts, strict=True) if not FAILURES.isdisjoint(words_in(text, ""))]
-
-
-def _without_phases(sections: list[Section], phases: Iterable[str]) -> list[Section]:
-    """Return the sections that are not of these phases, nor below one that is."""
-    named = [one for phase in phases for one in sections_naming(sections, phase)]
-    taken = {one["start"] for one in [*named, *_below(sections, named)]}
-    return [one for one in sections if one["start"] not in taken]
 
 
 def _needed_of_specification(

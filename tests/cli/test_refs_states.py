@@ -377,7 +377,7 @@ def test_a_change_is_unsent_until_it_is_sent_and_taken(one: CarriedClone, member
     assert unsent in one.faber("status").stdout
     assert one.sync().stdout == f"{RUN}: its state sent to origin\n"
     one.faber("reconstitute", "--only", "notes")
-    assert "Git ref:" not in one.faber("status").stdout  # who looked is no news
+    assert "Git ref:" not in one.faber("status").stdout  # only a look was recorded
     one.sync()
     two.sync()
     two.faber("reconstitute", "--only", "notes")

@@ -230,4 +230,4 @@ def test_commits_that_another_machine_brought_are_named_after_the_merge(tmp_path
     laptop.git("branch", "--quiet", "--delete", "feature", "desktop")
     said = laptop.said("reconstitute", RUN, "--only", "branch")
     assert sorted(re.findall(r"- Commit: \w+ (.*)", said)) == sorted(filter(None, ["Form", "Cookie", "Desktop", last]))
-    assert "Not listed" not in said  # the merge is no commit of the run's own files
+    assert "Not listed" not in said  # a merge is not counted

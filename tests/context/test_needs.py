@@ -212,6 +212,9 @@ def test_of_the_phases_of_a_protocol_only_the_current_one_says_what_to_do_after_
     named = [line for start, end in lines_about_failures(text, "build") for line in text.split("\n")[start:end]]
     assert "FAIL Build." in named
     assert "FAIL Frame." not in named
+    text = text.replace("## Errors", "## If the build fails")  # which names a phase, and is below none
+    shown, _ = outline(text, 3_000, len(text), kind="protocol", phase="frame")
+    assert STOP in shown
 
 
 @pytest.mark.parametrize("heading", ["Recovery", "Stop conditions"])

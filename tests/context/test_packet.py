@@ -140,7 +140,7 @@ def test_the_sections_stand_in_the_order_of_the_packets_page() -> None:
 
 
 def test_of_two_required_texts_the_first_is_whole() -> None:
-    """What one lacks of its room is no use to an outline, which has what the phase needs."""
+    """Equal shares would outline both, and leave room unused."""
     state = {"work_id": "258", "current_phase": "frame"}
     texts = [part(name, f"# {name}\n\n## A\n\n{'a word of it ' * 290}\n", required=True) for name in ("one", "two")]
     parts = [*texts, part("orchestration-protocol", protocol(), required=True)]
